@@ -1,0 +1,19 @@
+/* luaopen_partline_core: one table with a field per class, nothing else. */
+#include "lpl.h"
+
+int luaopen_partline_core (lua_State *L);
+
+int luaopen_partline_core (lua_State *L) {
+  static const luaL_Reg classes[] = {
+      {"reader", lpl_open_reader}, {"head", lpl_open_head},     {"multipart", lpl_open_mpart},
+      {"text", lpl_open_text},     {"writer", lpl_open_writer}, {"poll", lpl_open_poll},
+      {NULL, NULL},
+  };
+  luaL_checkversion(L);
+  lua_newtable(L);
+  for (const luaL_Reg *c = classes; c->name; c++) {
+    c->func(L);
+    lua_setfield(L, -2, c->name);
+  }
+  return 1;
+}

@@ -1,0 +1,37 @@
+/* The Writer's inside, for Reader:copy. */
+#ifndef LPL_WRITER_H
+#define LPL_WRITER_H
+
+#include "lpl.h"
+
+#define LPL_WRITER "partline.writer"
+
+typedef struct lpl_writer {
+  pl_buf q;      /* accepted, not sent yet */
+  bool ready, closed, through_call; /* through_call: no descriptor, a function takes the bytes */
+  pl_err err;
+  int os_error;
+  int fd;
+  const int *live;
+  double timeout;
+  size_t keep;   /* gather so many bytes before sending */
+  uint64_t sent;
+} lpl_writer;
+
+enum { LPL_UV_SOCK = 1, LPL_UV_SEND, LPL_WRITER_UV_COUNT = LPL_UV_SEND };
+
+/* Takes up to n bytes: *taken of them. PL_END: all | PL_MORE: wait, then call again with the rest | PL_FAIL. */
+pl_got lpl_writer_put (lpl_writer *w, const char *p, size_t n, size_t *taken);
+/* Sends what was gathered. PL_END: all is sent | PL_MORE: wait, then call again | PL_FAIL. */
+pl_got lpl_writer_flush (lpl_writer *w);
+
+/* The two halves of a wait of the Writer at idx (absolute), around a lua_callk of three results. */
+int lpl_writer_wait_begin (lua_State *L, int idx);
+void lpl_writer_wait_end (lua_State *L, int idx);
+/* nil, message, code; returns 3. */
+int lpl_writer_fail (lua_State *L, const lpl_writer *w);
+
+/* A Writer over a plain LuaSocket object at idx, pushed; false and nothing pushed when it is something else. */
+bool lpl_writer_for_socket (lua_State *L, int idx);
+
+#endif
