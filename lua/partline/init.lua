@@ -1,0 +1,30 @@
+--- Streaming HTTP/1.1 for Lua: readers, heads, chunked bodies and multipart parts over a C core.
+-- The submodules load on first use: `require "partline".multipart` is `require "partline.multipart"`.
+-- @module partline
+
+local partline = { _VERSION = "partline 0.1.0" }
+
+--- Every error code with the HTTP status a server answers with and a text:
+-- `partline.errors[code] = { status =, text = }`.
+partline.errors = require("partline.core").text.errors()
+
+local submodules = {
+  reader = true, headers = true, message = true, multipart = true, server = true, connection = true,
+  loop = true,
+}
+
+-- The loop's functions that programs use most.
+local from_loop = { sleep = true, spawn = true, run = true }
+
+return setmetatable(partline, {
+  __index = function(self, key)
+    local value
+    if submodules[key] then
+      value = require("partline." .. key)
+    elseif from_loop[key] then
+      value = require("partline.loop")[key]
+    end
+    self[key] = value
+    return value
+  end,
+})
