@@ -73,7 +73,7 @@ struct lpl_reader {
     struct { const char *p; size_t n; } mem;                    /* string, or a function's current piece */
     struct { const char *p; size_t n; int empties; bool hint, over; } fn;
     struct { void *stream; int64_t left; bool own; } file;      /* luaL_Stream; left -1: up to its end */
-    struct { int fd; const int *live; size_t size; double timeout, deadline; } sock;
+    struct { int fd; const int *live; size_t size, run; double timeout, deadline; bool drained; } sock;
     struct { uint64_t left; bool exact; } limit;
     struct { pl_chunk c; pl_buf trailer; pl_head head; pl_field *fields; } chunked;
     struct { void *parts; uint64_t generation; } part;

@@ -11,9 +11,11 @@ int luaopen_partline_core (lua_State *L) {
   };
   luaL_checkversion(L);
   lua_newtable(L);
+  int core = lua_gettop(L);
   for (const luaL_Reg *c = classes; c->name; c++) {
-    c->func(L);
-    lua_setfield(L, -2, c->name);
+    c->func(L); /* leaves the class's table on the top */
+    lua_setfield(L, core, c->name);
+    lua_settop(L, core);
   }
   return 1;
 }

@@ -430,6 +430,28 @@ static int reader_limits (lua_State *L) {
   return 1;
 }
 
+/* r:patience(timeout, deadline): as limits, without a table; nil: none. Only sockets wait here. */
+static int reader_patience (lua_State *L) {
+  lpl_reader *r = lpl_checkreader(L, 1);
+  double timeout = luaL_optnumber(L, 2, 0), deadline = luaL_optnumber(L, 3, 0);
+  if (r->src == &lpl_from_socket) {
+    r->u.sock.timeout = timeout;
+    r->u.sock.deadline = deadline;
+  }
+  return 0;
+}
+
+/* r:preload(s): bytes that somebody has read ahead, given out before all others; for a Reader nobody has read from */
+static int reader_preload (lua_State *L) {
+  lpl_reader *r = lpl_checkreader(L, 1);
+  size_t n;
+  const char *p = luaL_checklstring(L, 2, &n);
+  luaL_argcheck(L, r->given == 0 && pl_buf_len(&r->q) == 0, 1, "reader has been read from");
+  if (!pl_buf_append(&r->q, p, n)) return luaL_error(L, "not enough memory");
+  lua_settop(L, 1);
+  return 1;
+}
+
 /* r:on_wait(f | nil): f is called once before the first wait from now on; true, or nil, message, code as from a wait.
    For the bottom Reader of a stack. */
 static int reader_on_wait (lua_State *L) {
@@ -594,7 +616,8 @@ static void new_class (lua_State *L) {
       {"skip", reader_skip},         {"length", reader_length},       {"trailers", reader_trailers},
       {"source", reader_source},     {"close", reader_close},         {"limits", reader_limits},
       {"on_wait", reader_on_wait},   {"status", reader_status},       {"idle", reader_idle},
-      {"release", reader_release},   {NULL, NULL},
+      {"release", reader_release},   {"patience", reader_patience},   {"preload", reader_preload},
+      {NULL, NULL},
   };
   static const luaL_Reg meta[] = {
       {"__gc", reader_close},           {"__close", reader_close}, {"__len", reader_length},

@@ -19,6 +19,7 @@ enum {
   EXTEND_STEP = 4096,       /* least an extension asks for */
   FILE_STEP = 64 * 1024,
   SOCKET_FIRST = 4 * 1024,  /* enough for a head; grows while it is filled whole */
+  FAIR_RUN = 1024 * 1024,   /* bytes a peer may send without a pause before the others have their turn */
   SOCKET_MOST = 64 * 1024, /* below malloc's threshold for mapping pages anew each time */
   EMPTY_PIECES_MAX = 1000
 };
@@ -155,9 +156,16 @@ static bool still_open (const lpl_reader *r) {
   return r->u.sock.live == NULL || *r->u.sock.live == r->u.sock.fd;
 }
 
+/* A read that was not filled has emptied the socket: asking again would be one system call too many. */
+static pl_got wait_first (lpl_reader *r) {
+  if (r->u.sock.drained && pl_buf_len(&r->q) == 0) pl_buf_free(&r->q); /* who waits holds no memory */
+  return PL_MORE;
+}
+
 static pl_got sock_fill (lpl_reader *r, size_t want) {
   (void)want;
   if (!still_open(r)) return failed(r, PL_E_CLOSED, LPL_NOWHERE);
+  if (r->u.sock.drained || r->u.sock.run >= FAIR_RUN) return wait_first(r);
   char *to = pl_buf_reserve(&r->q, r->u.sock.size);
   if (to == NULL) return failed(r, PL_E_NO_MEMORY, LPL_NOWHERE);
   size_t room = r->u.sock.size;
@@ -166,13 +174,15 @@ static pl_got sock_fill (lpl_reader *r, size_t want) {
   while (n < 0 && errno == EINTR);
   if (n > 0) {
     pl_buf_commit(&r->q, (size_t)n);
+    r->u.sock.drained = (size_t)n < room;
+    r->u.sock.run += (size_t)n;
     if ((size_t)n == room && room < SOCKET_MOST) r->u.sock.size = room * 2;
     return PL_DATA;
   }
   if (n == 0) return PL_END;
   if (errno == EAGAIN || errno == EWOULDBLOCK) {
-    if (pl_buf_len(&r->q) == 0) pl_buf_free(&r->q); /* who waits holds no memory */
-    return PL_MORE;
+    r->u.sock.drained = true;
+    return wait_first(r);
   }
   r->os_error = errno;
   return failed(r, PL_E_READ_FAILED, r->given);
@@ -302,7 +312,8 @@ static int push_wait_args (lua_State *L, const lpl_reader *root) {
   lua_pushliteral(L, "r");
   if (until == 0) lua_pushnil(L);
   else lua_pushnumber(L, until);
-  return 3;
+  lua_pushboolean(L, !root->u.sock.drained);
+  return 4;
 }
 
 int lpl_wait_begin (lua_State *L, int idx) {
@@ -359,6 +370,8 @@ static void took_piece (lua_State *L, lpl_reader *root) {
 
 /* A wait's answer: true, or nil, message, code. */
 static void took_wait (lua_State *L, lpl_reader *root) {
+  root->u.sock.drained = false;
+  root->u.sock.run = 0;
   if (lua_toboolean(L, -4)) return;
   const char *code = lua_tostring(L, -2);
   bool timeout = code == NULL || strcmp(code, pl_err_code(PL_E_TIMEOUT)) == 0;

@@ -1,0 +1,602 @@
+--- Coroutine scheduler: tasks that wait for descriptors and deadlines. No HTTP, no sockets.
+--
+-- The module is itself a loop, made on first use; `loop.new()` makes independent ones with the same functions.
+-- All functions are called with a dot. See doc/loop.md.
+
+local poll = require "partline.core".poll
+
+local create, resume, running, yield = coroutine.create, coroutine.resume, coroutine.running, coroutine.yield
+local close_coroutine = coroutine.close or function() end -- Lua 5.3 has none
+local pack, unpack, now = table.pack, table.unpack, poll.now
+
+local WAIT, DONE = {}, {}              -- what tasks yield to the loop; nobody else can yield these
+local READY, ENDED = true, "ended"     -- slots: an event nobody waited for; the peer has ended, so always ready
+local SLEEP = {}                       -- task.slots of a task that waits for its timer only
+local MAX_IDLE = 256                   -- coroutines kept for the next spawn
+local MAX_NESTED = 16                  -- rounds inside rounds; each one takes about 5 of Lua's 200 C calls
+
+-- {== ready queue ==
+
+-- The tail moves first: growing the table may run a finaliser that detaches, and so pushes too.
+local function push(self, task)
+  local tail = self.tail
+  self.tail = tail + 1
+  self.queue[tail] = task
+end
+
+local function pop(self)
+  local head = self.head
+  local task = self.queue[head]
+  self.queue[head] = false
+  self.head = head + 1
+  return task
+end
+
+-- Moves the queue to the front, so that it does not walk through memory when it is never empty.
+local function rewind(self)
+  local head, tail = self.head, self.tail
+  if head == tail then
+    self.head, self.tail = 1, 1
+  elseif head > 1024 and head > tail - head then
+    table.move(self.queue, head, tail - 1, 1)
+    for i = head, tail - 1 do self.queue[i] = false end
+    self.head, self.tail = 1, tail - head + 1
+  end
+end
+
+-- == ready queue ==}
+-- {== timers: a binary heap in three arrays, by time, then age; a task has one entry at most and knows where ==
+
+local function place(self, i, time, age, task)
+  self.times[i], self.ages[i], self.sleepers[i] = time, age, task
+  task.pos = i
+end
+
+local function sift_up(self, i, time, age, task)
+  local times, ages = self.times, self.ages
+  while i > 1 do
+    local up = i // 2
+    local t = times[up]
+    if t < time or t == time and ages[up] < age then break end
+    place(self, i, t, ages[up], self.sleepers[up])
+    i = up
+  end
+  place(self, i, time, age, task)
+end
+
+local function sift_down(self, i, time, age, task)
+  local times, ages, n = self.times, self.ages, self.timers
+  while true do
+    local down = 2 * i
+    if down > n then break end
+    if down < n then
+      local a, b = times[down], times[down + 1]
+      if b < a or b == a and ages[down + 1] < ages[down] then down = down + 1 end
+    end
+    local t = times[down]
+    if time < t or time == t and age < ages[down] then break end
+    place(self, i, t, ages[down], self.sleepers[down])
+    i = down
+  end
+  place(self, i, time, age, task)
+end
+
+local function remove_timer(self, task)
+  local i, n = task.pos, self.timers
+  local time, age, last = self.times[n], self.ages[n], self.sleepers[n]
+  self.sleepers[n] = false
+  self.timers = n - 1
+  task.pos = false
+  if i == n then return end
+  sift_up(self, i, time, age, last)
+  if last.pos == i then sift_down(self, i, time, age, last) end
+end
+
+-- A later deadline leaves the entry in place: it fires early, looks, and goes back. So renewing a timeout is free.
+local function set_deadline(self, task, deadline)
+  local age, pos = self.age + 1, task.pos
+  self.age = age
+  task.deadline, task.age = deadline, age
+  if not pos then
+    assert(deadline == deadline, "deadline is not a number")
+    self.timers = self.timers + 1
+    sift_up(self, self.timers, deadline, age, task)
+  elseif deadline < self.times[pos] then
+    sift_up(self, pos, deadline, age, task)
+  end
+end
+
+-- == timers ==}
+-- {== waking ==
+
+-- Puts a waiting task into the ready queue; its wait returns true, or nil, message, code. It is in no slot any more.
+local function wake(self, task, message, code)
+  task.slots, task.deadline = false, false
+  if code then task.message, task.code = message, code end
+  push(self, task)
+end
+
+-- Several tasks may wait for the same thing: they form a list through `link`, first come first.
+local function join(first, task)
+  while first.link do first = first.link end
+  first.link = task
+end
+
+local function leave(task)
+  local slots, fd, link = task.slots, task.fd, task.link
+  task.link = false
+  if slots == SLEEP then return end
+  local other = slots[fd]
+  if other == task then
+    slots[fd] = link
+    return
+  end
+  while other.link ~= task do other = other.link end
+  other.link = link
+end
+
+local function wake_all(self, task, message, code)
+  while task do
+    local link = task.link
+    task.link = false
+    wake(self, task, message, code)
+    task = link
+  end
+end
+
+-- One direction of a descriptor became ready. An edge nobody waits for is remembered: it will not come again.
+local function signal(self, slots, fd, ended)
+  local task = slots[fd]
+  if task and task ~= READY and task ~= ENDED then
+    slots[fd] = ended and ENDED
+    wake_all(self, task)
+  elseif ended then
+    slots[fd] = ENDED
+  elseif not task and self.edge[fd] then
+    slots[fd] = READY
+  end
+end
+
+local function dispatch(self, events, n)
+  local readers, writers = self.readers, self.writers
+  for i = 1, 2 * n, 2 do
+    local fd, bits = events[i], events[i + 1]
+    if bits & 1 ~= 0 then signal(self, readers, fd, bits & 4 ~= 0 and self.edge[fd] or false) end
+    if bits & 2 ~= 0 then signal(self, writers, fd, false) end
+  end
+end
+
+local function expire(self, task)
+  leave(task)
+  if task.slots == SLEEP then return wake(self, task) end
+  return wake(self, task, "timed out", "timeout")
+end
+
+local function fire_timers(self)
+  local time, times, sleepers = now(), self.times, self.sleepers
+  while self.timers > 0 and times[1] <= time do
+    local task = sleepers[1]
+    local deadline = task.deadline
+    if deadline and deadline > time then
+      sift_down(self, 1, deadline, task.age, task)
+    else
+      remove_timer(self, task)
+      if deadline then expire(self, task) end
+    end
+  end
+end
+
+-- == waking ==}
+-- {== tasks ==
+
+-- A coroutine that runs one function after the other: making one costs more than the rest of spawn.
+local function worker(f, ...)
+  f(...)
+  return worker(yield(DONE))
+end
+
+local function new_task(co, f, argc, arg)
+  return {
+    co = co, slots = false, fd = false, link = false, deadline = false, age = 0, pos = false,
+    message = false, code = false, cancelled = false, nested = false, f = f or false, argc = argc, arg = arg,
+  }
+end
+
+local function idle_worker(self)
+  local n = self.idle_count
+  if n == 0 then return create(worker) end
+  local co = self.idle[n]
+  self.idle[n] = false
+  self.idle_count = n - 1
+  return co
+end
+
+--- Makes f(...) a task. It starts in the next round. Any time, anywhere; never yields.
+local function spawn(self, f, ...)
+  local n = select("#", ...)
+  local task = new_task(idle_worker(self), f, n, n > 1 and pack(...) or ...)
+  self.alive = self.alive + 1
+  push(self, task)
+  return task
+end
+
+local function start(task)
+  local f, arg, n = task.f, task.arg, task.argc
+  task.f, task.arg = false, false
+  if n == 0 then return resume(task.co, f) end
+  if n == 1 then return resume(task.co, f, arg) end
+  return resume(task.co, f, unpack(arg, 1, n))
+end
+
+local function continue(task)
+  local code = task.code
+  if not code then return resume(task.co, true) end
+  local message = task.message
+  task.message, task.code = false, false
+  return resume(task.co, nil, message, code)
+end
+
+local function default_on_error(_, traceback)
+  io.stderr:write("partline: a task failed: ", traceback, "\n")
+end
+
+local function report(self, task, err)
+  local co = task.co
+  local traceback = debug.traceback(co, tostring(err))
+  close_coroutine(co) -- runs what its <close> variables still owe
+  if task.is_main then task.failed, task.err = true, err return end
+  local ok, why = pcall(self.api.on_error or default_on_error, err, traceback, task)
+  if not ok then default_on_error(nil, tostring(why) .. "\nwhile reporting: " .. traceback) end
+end
+
+local function finish(self, task)
+  if task.pos then remove_timer(self, task) end
+  task.finished = true
+  self.alive = self.alive - 1
+end
+
+-- After a resume that did not end in one of our waits: over, failed, or a bare yield, which lets others run.
+local function after(self, task, ok, what)
+  if not ok then
+    finish(self, task)
+    report(self, task, what)
+  elseif what == DONE then
+    finish(self, task)
+    local n = self.idle_count
+    if n < MAX_IDLE then self.idle[n + 1], self.idle_count = task.co, n + 1 end
+  else
+    push(self, task)
+  end
+end
+
+local function run_task(self, task)
+  local co, outer = task.co, self.current
+  if not co then task.done = true return end -- a nested wait: its round loop looks at this
+  self.current = task
+  local ok, what
+  if task.f then ok, what = start(task) else ok, what = continue(task) end
+  self.current = outer
+  if what ~= WAIT then return after(self, task, ok, what) end
+end
+
+-- == tasks ==}
+-- {== rounds ==
+
+local function poller_of(self)
+  local poller = self.poller
+  if not poller then
+    poller = assert(poll.new(self.backend))
+    self.poller = poller
+  end
+  return poller
+end
+
+--- Seconds until the loop wants to run again: 0 when something can run, nil when only a descriptor can wake it.
+local function timeout(self)
+  if self.head < self.tail then return 0 end
+  if self.timers == 0 then return nil end
+  local left = self.times[1] - now()
+  return left > 0 and left or 0
+end
+
+-- One round. All events go into the queue before the first task runs: a nested round may need one of them.
+local function round(self, limit)
+  local left = timeout(self)
+  if limit and (not left or limit < left) then left = limit end
+  local events = self.event_list
+  local n, message = poller_of(self):wait(left, events)
+  if not n then error("partline.loop: " .. message) end
+  if n > 0 then dispatch(self, events, n) end
+  if self.timers > 0 then fire_timers(self) end
+  local stop = self.tail
+  while self.head < stop and self.head < self.tail do run_task(self, pop(self)) end
+  rewind(self)
+  return self.alive > 0
+end
+
+local function outside(self, name)
+  if self.current then error("loop." .. name .. " called from one of the loop's own tasks", 3) end
+end
+
+--- One round: waits up to `limit` seconds (nil: as long as needed), runs what is ready. → true while tasks are left.
+local function step(self, limit)
+  outside(self, "step")
+  if self.alive == 0 then return false end
+  return round(self, limit)
+end
+
+--- Makes run() return after the current round. Tasks stay as they are.
+local function stop(self)
+  self.stopped = true
+end
+
+local function run_main(self, f, ...)
+  local results
+  local task = spawn(self, function(...) results = pack(f(...)) end, ...)
+  task.is_main = true
+  repeat round(self) until task.finished or self.stopped
+  if task.failed then error(task.err, 0) end
+  if results then return unpack(results, 1, results.n) end
+end
+
+--- Without f: rounds until no task is left. With f: until f(...), as a task, has returned; → its results.
+-- An error in f is raised here. Other tasks that are left go on in the next run or step.
+local function run(self, f, ...)
+  outside(self, "run")
+  self.stopped = false
+  if f then return run_main(self, f, ...) end
+  while self.alive > 0 and not self.stopped do round(self) end
+end
+
+-- == rounds ==}
+-- {== waiting ==
+
+local function told(task)
+  local why = task.cancelled
+  task.cancelled = false
+  return nil, why, "closed"
+end
+
+-- Enters the task as waiting for fd. → true | nil, message, code.
+local function enter(self, task, slots, fd, mode)
+  if not self.edge[fd] then
+    local ok, message, code = poller_of(self):want(fd, mode)
+    if not ok then return nil, message, code end
+  end
+  local other = slots[fd]
+  if other then join(other, task) else slots[fd] = task end
+  task.slots, task.fd = slots, fd
+  return true
+end
+
+local function block(fd, mode, deadline)
+  local left = deadline and math.max(deadline - now(), 0)
+  local ok, message, code = poll.wait_fd(fd, mode, left)
+  if ok then return true end
+  return nil, message or "timed out", code or "timeout"
+end
+
+-- A wait in a coroutine the task made for itself cannot yield: whoever resumed it would get our yield. So the other
+-- tasks run from here. Rounds inside rounds end last in, first out, and are limited; loop.wrap has neither drawback.
+local function nest(self, task, waiter)
+  self.depth, task.nested = self.depth + 1, waiter
+  repeat round(self) until waiter.done
+  self.depth, task.nested = self.depth - 1, false
+  if waiter.pos then remove_timer(self, waiter) end
+  if waiter.code then return nil, waiter.message, waiter.code end
+  return true
+end
+
+-- May the task begin a nested round? → true | nil, message, code.
+local function may_nest(self, task)
+  if task.cancelled then return told(task) end
+  if self.depth < MAX_NESTED then return true end
+  return nil, "too many coroutines wait inside tasks: make them with loop.wrap", "nested-too-deep"
+end
+
+local function wait_elsewhere(self, slots, fd, mode, deadline)
+  local task = self.current
+  if not task then return block(fd, mode, deadline) end
+  local state = slots[fd]
+  if state == READY or state == ENDED then
+    if state == READY then slots[fd] = false end
+    return true
+  end
+  local waiter = new_task(false)
+  local ok, message, code = may_nest(self, task)
+  if ok then ok, message, code = enter(self, waiter, slots, fd, mode) end
+  if not ok then return nil, message, code end
+  if deadline then set_deadline(self, waiter, deadline) end
+  return nest(self, task, waiter)
+end
+
+-- Is the running coroutine one whose yields reach the loop: the current task's, or made by loop.wrap inside it?
+local function in_task(self, task)
+  local co = running()
+  return co == task.co or self.transparent[co]
+end
+
+--- Waits until fd can be read ("r") or written ("w"). → true | nil, message, "timeout" | nil, message, "closed".
+-- deadline is absolute (loop.now()) or nil. May return true too early: callers repeat their system call in a loop.
+-- `pass`: nothing is lacking, but the others should have their turn (a peer that sends without a pause).
+-- Yields in a task, blocks the process elsewhere.
+local function wait(self, fd, mode, deadline, pass)
+  local slots = mode == "r" and self.readers or mode == "w" and self.writers
+  if not slots then error('loop.wait: mode must be "r" or "w"', 2) end
+  local task = self.current
+  if not task or not in_task(self, task) then
+    return pass or wait_elsewhere(self, slots, fd, mode, deadline)
+  end
+  if task.cancelled then return told(task) end
+  if pass then push(self, task) return yield(WAIT) end
+  local state = slots[fd]
+  if state == READY then slots[fd] = false return true end
+  if state == ENDED then return true end
+  if not state and self.edge[fd] then
+    slots[fd] = task
+    task.slots, task.fd = slots, fd
+  else
+    local ok, message, code = enter(self, task, slots, fd, mode)
+    if not ok then return nil, message, code end
+  end
+  if deadline then set_deadline(self, task, deadline) end
+  return yield(WAIT)
+end
+
+local function sleep_elsewhere(self, seconds)
+  local task = self.current
+  if not task then
+    poll.sleep(seconds)
+    return true
+  end
+  local ok, message, code = may_nest(self, task)
+  if not ok then return nil, message, code end
+  local waiter = new_task(false)
+  waiter.slots = SLEEP
+  set_deadline(self, waiter, now() + seconds)
+  return nest(self, task, waiter)
+end
+
+--- Waits for a time in seconds; 0 lets every other ready task run once. → true | nil, message, "closed" when cancelled.
+-- Yields in a task, blocks the process elsewhere.
+local function sleep(self, seconds)
+  if type(seconds) ~= "number" or seconds ~= seconds then error("loop.sleep: number expected", 2) end
+  local task = self.current
+  if not task or not in_task(self, task) then return sleep_elsewhere(self, seconds) end
+  if task.cancelled then return told(task) end
+  if seconds > 0 then
+    task.slots = SLEEP
+    set_deadline(self, task, now() + seconds)
+  else
+    push(self, task)
+  end
+  return yield(WAIT)
+end
+
+--- Tells a task to give up: its wait or sleep (the one it is in, else its next one) returns nil, why, "closed".
+-- → true, or false when it has ended. Never yields.
+local function cancel(self, task, why)
+  if task.finished then return false end
+  local waiter = task.nested or task
+  if waiter.slots then
+    leave(waiter)
+    wake(self, waiter, why or "cancelled", "closed")
+  else
+    task.cancelled = why or "cancelled"
+  end
+  return true
+end
+
+--- As coroutine.wrap, but a wait inside suspends the whole task and not only the coroutine.
+local function wrap(self, f)
+  local co = create(f)
+  local go
+  local function came(ok, first, ...)
+    if not ok then
+      close_coroutine(co)
+      error(first, 0)
+    end
+    if first == WAIT then return go(yield(WAIT)) end
+    return first, ...
+  end
+  function go(...)
+    local task = self.current
+    self.transparent[co] = task and in_task(self, task) or false
+    return came(resume(co, ...))
+  end
+  return go
+end
+
+-- == waiting ==}
+-- {== descriptors ==
+
+local function clear_state(slots, fd)
+  local state = slots[fd]
+  if state == READY or state == ENDED then slots[fd] = false end
+end
+
+--- Registers a descriptor for good: waiting for it costs no system call any more. detach it before closing it.
+-- → true | nil, message, code.
+local function attach(self, fd)
+  local edge, message, code = poller_of(self):attach(fd)
+  if edge == nil then return nil, message, code end
+  clear_state(self.readers, fd)
+  clear_state(self.writers, fd)
+  self.edge[fd] = edge
+  return true
+end
+
+local function drop(self, slots, fd)
+  local task = slots[fd]
+  slots[fd] = nil
+  if task and task ~= READY and task ~= ENDED then wake_all(self, task, "descriptor was closed", "closed") end
+end
+
+--- Forgets a descriptor, attached or not; tasks waiting for it get nil, message, "closed". Call it before closing.
+local function detach(self, fd)
+  drop(self, self.readers, fd)
+  drop(self, self.writers, fd)
+  self.edge[fd] = nil
+  if self.poller then self.poller:detach(fd) end
+end
+
+-- == descriptors ==}
+
+local methods = {
+  spawn = spawn, sleep = sleep, wait = wait, attach = attach, detach = detach, run = run, step = step, stop = stop,
+  timeout = timeout, cancel = cancel, wrap = wrap,
+
+  --- The task that is running, also from coroutines inside it, or nil.
+  running = function(self) return self.current end,
+
+  --- The descriptor to watch from another loop, or nil (backend "poll").
+  pollfd = function(self) return poller_of(self):fd() end,
+
+  --- What to watch pollfd for: always "r".
+  events = function() return "r" end,
+
+  --- "epoll", "kqueue" or "poll".
+  backend = function(self) return poller_of(self):backend() end,
+
+  --- Gives the poller back to the system. Tasks that still wait are never woken.
+  close = function(self)
+    outside(self, "close")
+    if self.poller then self.poller:close() end
+    self.poller = nil
+  end,
+}
+
+local function new_state(backend, api)
+  return {
+    api = api, backend = backend, poller = nil, event_list = {},
+    queue = {}, head = 1, tail = 1,
+    times = {}, ages = {}, sleepers = {}, timers = 0, age = 0,
+    readers = {}, writers = {}, edge = {},       -- by descriptor; slots: false | READY | ENDED | first waiting task
+    idle = {}, idle_count = 0, alive = 0, current = nil, depth = 0, stopped = false,
+    transparent = setmetatable({}, { __mode = "k" }),
+  }
+end
+
+-- Fills `api` with the functions of a fresh loop, called with a dot.
+local function bind(api, backend)
+  local self = new_state(backend, api)
+  for name, method in pairs(methods) do
+    api[name] = function(...) return method(self, ...) end
+  end
+  api.wait = function(fd, mode, deadline) return wait(self, fd, mode, deadline) end -- the busy one, without varargs
+  api.now = now
+  api.deadline_in = function(seconds) return now() + seconds end
+  return api
+end
+
+local loop = {}
+
+--- An independent loop. backend: "epoll", "kqueue", "poll", or nil for the best. → loop | nil, message, code.
+function loop.new(backend)
+  local poller, message, code = poll.new(backend)
+  if not poller then return nil, message, code end
+  poller:close()
+  return bind({}, backend)
+end
+
+return bind(loop)
