@@ -1,0 +1,370 @@
+--- Heads and bodies on their way out, as strict as the readers: what would break the framing is refused before a
+-- byte is sent (RFC 9112 2 to 7). `partline.message` gives its functions to programs.
+-- @module partline.writing
+
+local core = require("partline.core")
+local text = core.text
+local class = core.reader
+
+local writing = {}
+
+local is_token, is_value, is_target = text.is_token, text.is_value, text.is_target
+local concat, format, type, tostring = table.concat, string.format, type, tostring
+
+-- Reason phrases of RFC 9110 15 and its registry.
+local reasons = {
+  [100] = "Continue", [101] = "Switching Protocols", [102] = "Processing", [103] = "Early Hints",
+  [200] = "OK", [201] = "Created", [202] = "Accepted", [203] = "Non-Authoritative Information",
+  [204] = "No Content", [205] = "Reset Content", [206] = "Partial Content", [207] = "Multi-Status",
+  [208] = "Already Reported", [226] = "IM Used",
+  [300] = "Multiple Choices", [301] = "Moved Permanently", [302] = "Found", [303] = "See Other",
+  [304] = "Not Modified", [305] = "Use Proxy", [307] = "Temporary Redirect", [308] = "Permanent Redirect",
+  [400] = "Bad Request", [401] = "Unauthorized", [402] = "Payment Required", [403] = "Forbidden",
+  [404] = "Not Found", [405] = "Method Not Allowed", [406] = "Not Acceptable",
+  [407] = "Proxy Authentication Required", [408] = "Request Timeout", [409] = "Conflict", [410] = "Gone",
+  [411] = "Length Required", [412] = "Precondition Failed", [413] = "Content Too Large", [414] = "URI Too Long",
+  [415] = "Unsupported Media Type", [416] = "Range Not Satisfiable", [417] = "Expectation Failed",
+  [421] = "Misdirected Request", [422] = "Unprocessable Content", [423] = "Locked", [424] = "Failed Dependency",
+  [425] = "Too Early", [426] = "Upgrade Required", [428] = "Precondition Required", [429] = "Too Many Requests",
+  [431] = "Request Header Fields Too Large", [451] = "Unavailable For Legal Reasons",
+  [500] = "Internal Server Error", [501] = "Not Implemented", [502] = "Bad Gateway", [503] = "Service Unavailable",
+  [504] = "Gateway Timeout", [505] = "HTTP Version Not Supported", [506] = "Variant Also Negotiates",
+  [507] = "Insufficient Storage", [508] = "Loop Detected", [510] = "Not Extended",
+  [511] = "Network Authentication Required",
+}
+
+--- The standard reason phrase of a status, or the empty string.
+---@param status integer
+---@return string
+function writing.reason(status)
+  return reasons[status] or ""
+end
+
+local function refuse(code, message)
+  return nil, message, code
+end
+
+local status_lines = {} -- by status, for those with their standard phrase
+
+local function status_line(status, phrase)
+  if phrase == nil then
+    local line = status_lines[status]
+    if line then return line end
+  end
+  if math.type(status) ~= "integer" or status < 100 or status > 999 then
+    return refuse("invalid-header-value", "status must be an integer from 100 to 999")
+  end
+  if not is_value(phrase or "") then return refuse("invalid-header-value", "reason phrase must be one line") end
+  local line = format("HTTP/1.1 %d %s\r\n", status, phrase or writing.reason(status))
+  if phrase == nil then status_lines[status] = line end
+  return line
+end
+
+-- One field line, appended.
+local function add_field(out, name, value)
+  local kind = type(value)
+  if kind == "number" or kind == "boolean" then
+    value = tostring(value)
+  elseif kind ~= "string" then
+    return refuse("invalid-header-value", "value of " .. tostring(name) .. " must be a string, not a " .. kind)
+  end
+  if type(name) ~= "string" or not is_token(name) then
+    return refuse("invalid-header-value", "field name is not a token: " .. format("%q", tostring(name)))
+  end
+  if not is_value(value) then
+    return refuse("invalid-header-value", "value of " .. name .. " must be one line without control characters")
+  end
+  local n = #out
+  out[n + 1], out[n + 2], out[n + 3], out[n + 4] = name, ": ", value, "\r\n"
+  return true
+end
+
+-- The fields that decide the framing, found while the others are appended.
+local framing_fields = {
+  ["content-length"] = "length", ["transfer-encoding"] = "coding", ["connection"] = "connection", ["date"] = "date",
+}
+
+local function note(found, name, value)
+  local key = type(name) == "string" and framing_fields[name:lower()]
+  if key then found[key] = found[key] and found[key] .. ", " .. tostring(value) or tostring(value) end
+  return key
+end
+
+local function add_values(out, name, value)
+  if type(value) ~= "table" then return add_field(out, name, value) end
+  for _, one in ipairs(value) do
+    local ok, message, code = add_field(out, name, one)
+    if not ok then return nil, message, code end
+  end
+  return true
+end
+
+-- All fields but Content-Length and Transfer-Encoding, which the body decides. `fields`: name → value, or a list of
+-- { name, value }.
+local function add_fields(out, fields)
+  local found = {}
+  for name, value in pairs(fields or {}) do
+    if type(name) == "number" and type(value) == "table" then name, value = value[1], value[2] end
+    local key = note(found, name, value)
+    if key ~= "length" and key ~= "coding" then
+      local ok, message, code = add_values(out, name, value)
+      if not ok then return nil, message, code end
+    end
+  end
+  return found
+end
+
+-- Content-Length as the program gave it: a number, nil for none, false when it is no length.
+local function given_length(found)
+  if not found.length then return nil end
+  local n = found.length:match("^%d+$") and math.tointeger(tonumber(found.length))
+  return n or false
+end
+
+-- Whatever may be a body → string, or Reader, or nil for none; and its length when known.
+local function body_of(body)
+  if body == nil then return nil, 0 end
+  local kind = type(body)
+  if kind == "string" then return body, #body end
+  if kind == "number" then return body_of(tostring(body)) end
+  if class.is(body) then return body, body:length() end
+  if io.type(body) == "file" then
+    local reader = class.file(body, -1)
+    return reader, reader:length()
+  end
+  if kind == "function" then return class["function"](body), nil end
+  return false
+end
+
+-- ---- bodies ----
+
+local function write_chunk(writer, piece)
+  if piece == "" then return writer end -- an empty chunk would end the body
+  return writer:write(text.chunk_line(#piece), piece, "\r\n")
+end
+
+-- Chunked coding of all that the Reader gives. Pieces leave as they come: a slow source is seen at the other end.
+local function write_chunked(writer, reader)
+  while true do
+    local piece, message, code = reader:read_some()
+    if not piece then
+      if message then return nil, message, code end
+      break
+    end
+    local ok
+    ok, message, code = write_chunk(writer, piece)
+    if ok then ok, message, code = writer:flush() end
+    if not ok then return nil, message, code end
+  end
+  return writer:write("0\r\n\r\n")
+end
+
+local function write_length(writer, reader, length)
+  local moved, message, code = reader:copy(writer, length)
+  if not moved then return nil, message, code end
+  if moved < length then return nil, "body is shorter than its Content-Length", "unexpected-eof" end
+  return writer
+end
+
+-- Sends what is left of a body after the head.
+local function write_body(writer, body, length, chunked)
+  if body == nil then return writer end
+  if type(body) == "string" then
+    if chunked then return writer:write(#body > 0 and text.chunk_line(#body) .. body .. "\r\n" or "", "0\r\n\r\n") end
+    return writer:write(body)
+  end
+  if chunked then return write_chunked(writer, body) end
+  if length then return write_length(writer, body, length) end
+  return body:copy(writer)
+end
+
+-- ---- requests ----
+
+-- The request line, or nil, message, code.
+local function request_line(request)
+  local method = request.method or "GET"
+  local target = request.target or request.path and request.path .. (request.query and "?" .. request.query or "")
+  if type(method) ~= "string" or not is_token(method) then
+    return refuse("invalid-request-line", "method is not a token")
+  end
+  if type(target) ~= "string" or not is_target(target) then
+    return refuse("invalid-request-line", "request target is empty or holds white space or control characters")
+  end
+  return method .. " " .. target .. " HTTP/1.1\r\n"
+end
+
+-- Methods whose missing body is told by a length (RFC 9110 8.6).
+local expects_body = { POST = true, PUT = true, PATCH = true }
+
+-- The length the head tells (nil: chunked) and its field line, or false, message, code.
+local function request_framing(found, request, body, length)
+  local wanted = given_length(found)
+  if found.coding or wanted == false or wanted and wanted ~= (length or wanted) then
+    return false, "headers contradict the body's framing", "invalid-header-value"
+  end
+  length = length or wanted
+  if length == nil then return nil, "Transfer-Encoding: chunked\r\n" end
+  if body or wanted or expects_body[request.method] then return length, format("Content-Length: %d\r\n", length) end
+  return length, ""
+end
+
+-- The whole head, or nil, message, code; then the length as above.
+local function request_head(request, body, length)
+  local line, message, code = request_line(request)
+  if not line then return nil, message, code end
+  local out = { line }
+  local found
+  found, message, code = add_fields(out, request.headers)
+  if not found then return nil, message, code end
+  length, message, code = request_framing(found, request, body, length)
+  if length == false then return nil, message, code end
+  out[#out + 1] = message .. "\r\n"
+  return concat(out), length
+end
+
+--- Writes a request: `method`, `target` (or `path` and `query`), `headers`, `body` (string, Reader, file handle or
+-- function). Content-Length is set by us where the length is known, else the body is chunked. Refused before a byte is
+-- sent: control characters, a Transfer-Encoding, a Content-Length that is not the body's. Flushes. May yield.
+---@param writer partline.Writer
+---@param request table
+---@return partline.Writer|nil
+---@return string? message
+---@return string? code
+function writing.write_request(writer, request)
+  local body, length = body_of(request.body)
+  if body == false then return refuse("invalid-header-value", "body is neither string, Reader, file nor function") end
+  local head, message, code = request_head(request, body, length)
+  if not head then return nil, message, code end
+  length = message
+  local ok
+  ok, message, code = writer:write(head)
+  if ok then ok, message, code = write_body(writer, body, length, length == nil) end
+  if ok then ok, message, code = writer:flush() end
+  if not ok then return nil, message, code end
+  return writer
+end
+
+-- ---- responses ----
+
+local days = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" }
+local months = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" }
+local date = { at = -1, line = "" } -- the Date line of this second
+
+local function date_line()
+  local time = os.time()
+  if time ~= date.at then
+    local t = os.date("!*t", time)
+    date.at = time
+    date.line = format("Date: %s, %02d %s %d %02d:%02d:%02d GMT\r\n", days[t.wday], t.day, months[t.month], t.year,
+      t.hour, t.min, t.sec)
+  end
+  return date.line
+end
+
+-- What the status and the request's method leave of a body (RFC 9110 6.4.1).
+local function bodiless(status)
+  return status < 200 or status == 204 or status == 304
+end
+
+-- A `stream` function becomes a body that is written by the function itself.
+local function run_stream(writer, stream, chunked)
+  local failed
+  local function write(piece)
+    if failed then return nil, failed[1], failed[2] end
+    if type(piece) ~= "string" then error("write: a string expected, not a " .. type(piece), 2) end
+    local ok, message, code
+    if chunked then ok, message, code = write_chunk(writer, piece) else ok, message, code = writer:write(piece) end
+    if ok then ok, message, code = writer:flush() end
+    if ok then return true end
+    failed = { message, code }
+    return nil, message, code
+  end
+  stream(write)
+  if failed then return nil, failed[1], failed[2] end
+  if chunked then return writer:write("0\r\n\r\n") end
+  return writer
+end
+
+-- How the body goes out: "none", "length", "chunked" or "close", or nil, message, code when the headers contradict it.
+local function choose_framing(found, response, length, http10)
+  local status, wanted = response.status or 200, given_length(found)
+  if found.coding then
+    return refuse("invalid-header-value", "Transfer-Encoding is set by the library")
+  end
+  if bodiless(status) then
+    if wanted and status == 304 then return "none", wanted end -- a 304 may tell the length it does not send
+    return "none", nil
+  end
+  if wanted == false or wanted and length and wanted ~= length then
+    return refuse("invalid-header-value", "Content-Length contradicts the body")
+  end
+  length = length or wanted
+  if length then return "length", length end
+  return http10 and "close" or "chunked"
+end
+
+-- What the response's own Connection field says of the connection.
+local function says_close(found)
+  local value = found.connection
+  return value ~= nil and ("," .. value:lower():gsub("%s", "") .. ","):find(",close,", 1, true) ~= nil
+end
+
+local function head_of(response, found, framing, length, keep_alive, http10)
+  local line, message, code = status_line(response.status or 200, response.reason_phrase)
+  if not line then return nil, message, code end
+  local tail = ""
+  if framing == "chunked" then tail = "Transfer-Encoding: chunked\r\n" end
+  if length then tail = format("Content-Length: %d\r\n", length) end
+  if not found.connection then
+    if not keep_alive then tail = tail .. "Connection: close\r\n"
+    elseif http10 then tail = tail .. "Connection: keep-alive\r\n" end
+  end
+  return line, found.date and "" or date_line(), tail
+end
+
+--- Writes a response: `status` (200), `reason_phrase`, `headers`, and `body` (string, Reader, file handle or function
+-- returning pieces) or `stream` (`function(write)`). `about` says what it answers: `method`, `http10`, `keep_alive`
+-- (default true). Content-Length or chunked coding is set by us; 1xx, 204, 304 and answers to HEAD carry no body. May
+-- yield; flushes.
+---@param writer partline.Writer
+---@param response table
+---@param about {method: string?, http10: boolean?, keep_alive: boolean?}?
+---@return boolean|nil keep_alive whether the connection may go on; nil, message, code when it failed
+---@return string? message
+---@return string? code
+---@return boolean? begun whether bytes were sent before it failed
+function writing.write_response(writer, response, about)
+  about = about or {}
+  local body, length
+  if response.stream == nil then body, length = body_of(response.body) end
+  if body == false then return refuse("invalid-header-value", "body is neither string, Reader, file nor function") end
+  local fields = {}
+  local found, message, code = add_fields(fields, response.headers)
+  if not found then return nil, message, code end
+  local framing
+  framing, length, code = choose_framing(found, response, length, about.http10)
+  if not framing then return nil, length, code end
+  local keep_alive = about.keep_alive ~= false and framing ~= "close" and not says_close(found)
+  local line, date_field, tail = head_of(response, found, framing, length, keep_alive, about.http10)
+  if not line then return nil, date_field, tail end
+  local silent = framing == "none" or about.method == "HEAD"
+  local head = line .. concat(fields) .. date_field .. tail .. "\r\n"
+  local ok
+  if not silent and type(body) == "string" and framing == "length" then
+    ok, message, code = writer:write(head, body)
+  else
+    ok, message, code = writer:write(head)
+    if ok and not silent then
+      if response.stream then
+        ok, message, code = run_stream(writer, response.stream, framing == "chunked")
+      else
+        ok, message, code = write_body(writer, body, length, framing == "chunked")
+      end
+    end
+  end
+  if ok then ok, message, code = writer:flush() end
+  if not ok then return nil, message, code, true end
+  return keep_alive
+end
+
+return writing
