@@ -425,7 +425,8 @@ local function wait(self, fd, mode, deadline, pass)
   if not slots then error('loop.wait: mode must be "r" or "w"', 2) end
   local task = self.current
   if not task or not in_task(self, task) then
-    return pass or wait_elsewhere(self, slots, fd, mode, deadline)
+    if pass then return true end
+    return wait_elsewhere(self, slots, fd, mode, deadline)
   end
   if task.cancelled then return told(task) end
   if pass then push(self, task) return yield(WAIT) end
