@@ -45,28 +45,29 @@ static inline size_t cuts_once (const cuts_codec *c, const char *in, size_t n, f
   return feed_run(&f, in, n, cuts);
 }
 
-static inline void cuts_check (const cuts_codec *c, const char *in, size_t n, feed_cuts cuts, const char *want, size_t used,
-                               const char *how) {
+static inline bool cuts_check (const cuts_codec *c, const char *in, size_t n, feed_cuts cuts, const char *want,
+                               size_t used, const char *how) {
   trace t = {0};
   ct_how("%s of \"%s\"", how, ct_show(0, in, n));
   size_t got = cuts_once(c, in, n, cuts, &t);
-  if (CHECK_STR(t.p, t.n, want) && used != SIZE_MAX) CHECK_INT(got, used);
+  bool ok = CHECK_STR(t.p, t.n, want) && (used == SIZE_MAX || CHECK_INT(got, used));
   ct_how(NULL);
   trace_free(&t);
+  return ok;
 }
 
-/* used: SIZE_MAX when it does not matter. */
+/* used: SIZE_MAX when it does not matter. The first difference is enough. */
 static inline void cuts_all (const cuts_codec *c, const char *in, size_t n, const char *want, size_t used) {
   char how[32];
-  cuts_check(c, in, n, FEED_WHOLE, want, used, "whole");
+  bool ok = cuts_check(c, in, n, FEED_WHOLE, want, used, "whole");
   c->where->front = true;
-  cuts_check(c, in, n, FEED_WHOLE, want, used, "at the front");
+  ok = ok && cuts_check(c, in, n, FEED_WHOLE, want, used, "at the front");
   c->where->front = false;
-  for (size_t k = 0; k < n; k++) {
+  for (size_t k = 0; ok && k < n; k++) {
     snprintf(how, sizeof how, "cut at %zu", k);
-    cuts_check(c, in, n, FEED_AT(k), want, used, how);
+    ok = cuts_check(c, in, n, FEED_AT(k), want, used, how);
   }
-  cuts_check(c, in, n, FEED_BYTES, want, used, "bytes");
+  if (ok) cuts_check(c, in, n, FEED_BYTES, want, used, "bytes");
 }
 
 /* Whole, in two halves and in pieces of 7: for inputs too long for cuts_all. */

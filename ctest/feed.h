@@ -96,10 +96,14 @@ static inline size_t feed_more (const feed_cuts *c, size_t n, size_t have, size_
 
 /* A finished codec must say the same again, whatever it is shown, and use nothing. */
 static inline void feed_again (feed *f, pl_got last) {
-  size_t used = 0, n = f->t->n;
-  if (f->step(f->codec, f->place(f->where, "\r\n\r\n", 4), 4, true, &used, f->t) != last) trace_add(f->t, "<unsticky>");
-  else f->t->n = n; /* the same events once more are no news */
-  f->t->p[f->t->n] = '\0';
+  trace *t = f->t;
+  size_t used = 0, n = t->n;
+  pl_got got = f->step(f->codec, f->place(f->where, "\r\n\r\n", 4), 4, true, &used, t);
+  size_t more = t->n - n;
+  bool same = got == last && used == 0 && more <= n && memcmp(t->p + n - more, t->p + n, more) == 0;
+  t->n = n;
+  t->p[n] = '\0';
+  if (!same || (last == PL_FAIL && more == 0)) trace_add(t, "<unsticky>");
 }
 
 /* Returns how many bytes were used. */

@@ -64,7 +64,8 @@ size_t pl_buf_line (pl_buf *b) {
     b->scan = s.n;
     return 0;
   }
-  return b->scan + i + 1;
+  b->scan += i; /* whoever asks again finds it at once */
+  return b->scan + 1;
 }
 
 void pl_buf_free (pl_buf *b) {

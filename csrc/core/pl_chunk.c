@@ -102,15 +102,19 @@ static pl_err ext_char (pl_chunk *c, char ch) {
   return PL_OK;
 }
 
+/* The limits: of this line, and of all extensions, which are what stands between a size and its CR. */
+static pl_err count_char (pl_chunk *c, char ch) {
+  bool ext = c->state != SIZE || (c->seen_digit && pl_hex(ch) < 0);
+  if (ch == '\r') return PL_OK;
+  if (c->line++ >= c->max.line) return c->state == SIZE ? PL_E_BAD_CHUNK_SIZE : PL_E_CHUNK_EXT_TOO_LARGE;
+  return ext && c->ext++ >= c->max.ext ? PL_E_CHUNK_EXT_TOO_LARGE : PL_OK;
+}
+
 /* One byte of a size line, its LF excepted. */
 static pl_err line_char (pl_chunk *c, char ch) {
-  if (c->state == SIZE) {
-    pl_err e = c->line == c->max.line ? PL_E_BAD_CHUNK_SIZE : size_char(c, ch);
-    c->line++;
-    return e;
-  }
-  if (ch != '\r' && (c->line++ >= c->max.line || c->ext++ >= c->max.ext)) return PL_E_CHUNK_EXT_TOO_LARGE;
-  return ext_char(c, ch);
+  pl_err e = count_char(c, ch);
+  if (e) return e;
+  return c->state == SIZE ? size_char(c, ch) : ext_char(c, ch);
 }
 
 /* From a size line's first byte to the first byte behind it. */
