@@ -603,6 +603,42 @@ describe("loop on " .. backend, function()
     b:close()
   end)
 
+  it("rouses a task that sleeps, and no other", function()
+    local _, b, fa = new_pair()
+    local got = {}
+    local sleeper = loop.spawn(function() got[1] = loop.sleep(math.huge) got[2] = loop.sleep(0.02) end)
+    local waits = loop.spawn(function() got[3] = loop.wait(fa, "r", loop.deadline_in(0.02)) or "timeout" end)
+    loop.step(0)
+    assert.is_true(loop.rouse(sleeper))
+    assert.is_false(loop.rouse(sleeper))
+    assert.is_false(loop.rouse(waits))
+    between(0.02, 0.2, elapsed(loop.run))
+    assert.same({ true, true, "timeout" }, got)
+    assert.is_false(loop.rouse(sleeper))
+    b:close()
+  end)
+
+  it("has no timeout while all sleep until roused", function()
+    local task = loop.spawn(loop.sleep, math.huge)
+    loop.step(0)
+    assert.is_nil(loop.timeout())
+    loop.rouse(task)
+    loop.run()
+  end)
+
+  it("lets the others have their turn when nothing is lacking", function()
+    local _, b, fa = new_pair()
+    local log = {}
+    loop.spawn(function()
+      log[1] = loop.wait(fa, "r", nil, true) -- nothing to read, and yet it returns
+      log[3] = "back"
+    end)
+    loop.spawn(function() log[2] = "other" end)
+    loop.run()
+    assert.same({ true, "other", "back" }, log)
+    b:close()
+  end)
+
   it("takes a bare yield of a task for a pause", function()
     local log = {}
     loop.spawn(function()

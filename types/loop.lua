@@ -21,10 +21,11 @@ function loop.spawn(f, ...) end
 ---@param fd integer
 ---@param mode partline.loop.Mode
 ---@param deadline? number absolute, on `now()`
+---@param pass? boolean nothing is awaited: the others have their turn
 ---@return true? ok
 ---@return string? message
 ---@return ("timeout" | "closed" | string)? code
-function loop.wait(fd, mode, deadline) end
+function loop.wait(fd, mode, deadline, pass) end
 
 ---Yields in a task, blocks elsewhere. 0 lets the other ready tasks run once.
 ---@param seconds number
@@ -66,6 +67,11 @@ function loop.running() end
 ---@param why? string default "cancelled"
 ---@return boolean alive
 function loop.cancel(task, why) end
+
+---Ends the task's sleep early; it returns true.
+---@param task partline.loop.Task
+---@return boolean was_asleep
+function loop.rouse(task) end
 
 ---coroutine.wrap for use inside tasks: a wait in f suspends the whole task.
 ---@param f function

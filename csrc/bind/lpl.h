@@ -64,6 +64,7 @@ struct lpl_reader {
   uint64_t err_at;
   int os_error;
   bool closed, ended;
+  bool late;             /* a timeout was told since, and forgotten */
   bool hook;             /* LPL_UV_HOOK is set */
   uint8_t claim;         /* lpl_claim: who reads a body that has parts */
   uint64_t max_all;      /* most that read("a") and a line may gather; 0: no limit */

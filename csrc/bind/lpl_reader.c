@@ -66,8 +66,11 @@ static int reader_tostring (lua_State *L) {
 
 /* A timeout is told once: the next read may try again. */
 static void forget_timeout (lpl_reader *r) {
-  for (; r; r = r->up)
-    if (r->err == PL_E_TIMEOUT) r->err = PL_OK;
+  for (; r; r = r->up) {
+    if (r->err != PL_E_TIMEOUT) continue;
+    r->err = PL_OK;
+    r->late = true;
+  }
 }
 
 static int source_message (lua_State *L, int idx) {
@@ -462,13 +465,16 @@ static int reader_on_wait (lua_State *L) {
   return 1;
 }
 
-/* r:status(): "open" | "ended" | "failed" | "closed", bytes given out */
+/* r:status(): "open" | "ended" | "failed" | "closed", bytes given out, code of its failure (a timeout is remembered here)
+   or nil */
 static int reader_status (lua_State *L) {
   lpl_reader *r = lpl_checkreader(L, 1);
   bool ended = r->ended && pl_buf_len(&r->q) == 0;
   lua_pushstring(L, r->closed ? "closed" : r->err ? "failed" : ended ? "ended" : "open");
   lua_pushinteger(L, (lua_Integer)r->given);
-  return 2;
+  if (r->err || r->late) lua_pushstring(L, pl_err_code(r->err ? r->err : PL_E_TIMEOUT));
+  else lua_pushnil(L);
+  return 3;
 }
 
 /* r:release(): for those who take the bytes of a claimed body over: whoever had it loses it */

@@ -45,11 +45,19 @@ static int is_token (lua_State *L) { return all_of(L, PL_TCHAR, false); }
 static int is_value (lua_State *L) { return all_of(L, PL_VALUE, true); }
 static int is_target (lua_State *L) { return all_of(L, PL_TARGET, false); }
 
+/* text.is_trailer(name): may a trailer section carry this field? (RFC 9110 6.5.1) */
+static int is_trailer (lua_State *L) {
+  pl_slice s;
+  s.p = luaL_checklstring(L, 1, &s.n);
+  lua_pushboolean(L, pl_trailer_allowed(s));
+  return 1;
+}
+
 int lpl_open_text (lua_State *L) {
   static const luaL_Reg functions[] = {
       {"errors", errors},     {"raise", raise},       {"chunk_line", chunk_line},
       {"is_token", is_token}, {"is_value", is_value}, {"is_target", is_target},
-      {NULL, NULL},
+      {"is_trailer", is_trailer}, {NULL, NULL},
   };
   luaL_newlib(L, functions);
   return 1;

@@ -18,7 +18,10 @@
 #define MSG_NOSIGNAL 0
 #endif
 
-enum { KEEP = 16 * 1024 };
+enum {
+  KEEP = 16 * 1024,
+  FAIR_RUN = 1024 * 1024 /* bytes a peer may take without a pause before the others have their turn */
+};
 
 #define WAIT_KEY "partline.wait" /* registry: function(fd, mode, deadline) for sockets that nobody wrapped */
 
@@ -41,11 +44,13 @@ static size_t send_both (lpl_writer *w, const char *p, size_t n, pl_got *got) {
   ssize_t k;
   do k = sendmsg(w->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
   while (k < 0 && errno == EINTR);
+  w->full = k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   if (k >= 0) {
     w->sent += (uint64_t)k;
+    w->run += (size_t)k;
     return (size_t)k;
   }
-  *got = errno == EAGAIN || errno == EWOULDBLOCK ? PL_MORE : failed(w, PL_E_WRITE_FAILED, errno);
+  *got = w->full ? PL_MORE : failed(w, PL_E_WRITE_FAILED, errno);
   return 0;
 }
 
@@ -53,6 +58,7 @@ static size_t send_both (lpl_writer *w, const char *p, size_t n, pl_got *got) {
 static pl_got send_now (lpl_writer *w, const char *p, size_t n, size_t *taken) {
   pl_got got = PL_END;
   while (got == PL_END && pl_buf_len(&w->q) + n - *taken > 0) {
+    if (w->run >= FAIR_RUN) return PL_MORE;
     size_t k = send_both(w, p + *taken, n - *taken, &got), queued = pl_buf_len(&w->q);
     if (k < queued) {
       pl_buf_skip(&w->q, k);
@@ -100,11 +106,13 @@ int lpl_writer_wait_begin (lua_State *L, int idx) {
   lua_pushliteral(L, "w");
   if (w->timeout > 0) lua_pushnumber(L, lpl_now() + w->timeout);
   else lua_pushnil(L);
-  return 3;
+  lua_pushboolean(L, !w->full); /* then it is only the turn of others */
+  return 4;
 }
 
 void lpl_writer_wait_end (lua_State *L, int idx) {
   lpl_writer *w = lua_touserdata(L, idx);
+  w->run = 0;
   if (!lua_toboolean(L, -3)) {
     const char *code = lua_tostring(L, -1);
     bool timeout = code && strcmp(code, pl_err_code(PL_E_TIMEOUT)) == 0;
@@ -185,12 +193,22 @@ static int writer_close (lua_State *L) {
   return 1;
 }
 
-/* w:status(): bytes sent, bytes waiting */
+/* w:status(): bytes sent, bytes waiting, code of its failure or nil */
 static int writer_status (lua_State *L) {
   lpl_writer *w = check(L);
   lua_pushinteger(L, (lua_Integer)w->sent);
   lua_pushinteger(L, (lua_Integer)pl_buf_len(&w->q));
-  return 2;
+  if (w->err || w->closed) lua_pushstring(L, pl_err_code(w->err ? w->err : PL_E_CLOSED));
+  else lua_pushnil(L);
+  return 3;
+}
+
+/* w:discard(): drops what was not sent, for another message in its place */
+static int writer_discard (lua_State *L) {
+  lpl_writer *w = check(L);
+  pl_buf_free(&w->q);
+  lua_settop(L, 1);
+  return 1;
 }
 
 static int writer_tostring (lua_State *L) {
@@ -277,7 +295,8 @@ static int is_writer (lua_State *L) {
 
 int lpl_open_writer (lua_State *L) {
   static const luaL_Reg methods[] = {
-      {"write", writer_write}, {"flush", writer_flush}, {"close", writer_close}, {"status", writer_status}, {NULL, NULL},
+      {"write", writer_write}, {"flush", writer_flush}, {"close", writer_close}, {"status", writer_status},
+      {"discard", writer_discard}, {NULL, NULL},
   };
   static const luaL_Reg meta[] = {
       {"__gc", writer_close}, {"__close", writer_close}, {"__tostring", writer_tostring}, {NULL, NULL},

@@ -13,8 +13,10 @@ typedef struct lpl_writer {
   int os_error;
   int fd;
   const int *live;
+  bool full;     /* the last attempt found no room */
   double timeout;
   size_t keep;   /* gather so many bytes before sending */
+  size_t run;    /* bytes sent since the last wait */
   uint64_t sent;
 } lpl_writer;
 

@@ -296,6 +296,7 @@ local function timeout(self)
   if self.head < self.tail then return 0 end
   if self.timers == 0 then return nil end
   local left = self.times[1] - now()
+  if left == math.huge then return nil end -- asleep until roused
   return left > 0 and left or 0
 end
 
@@ -488,6 +489,14 @@ local function cancel(self, task, why)
   return true
 end
 
+--- Ends a task's sleep early: it returns true. → whether the task was asleep; one that does anything else is left alone.
+local function rouse(self, task)
+  local waiter = task.nested or task
+  if waiter.slots ~= SLEEP then return false end
+  wake(self, waiter)
+  return true
+end
+
 --- As coroutine.wrap, but a wait inside suspends the whole task and not only the coroutine.
 local function wrap(self, f)
   local co = create(f)
@@ -545,7 +554,7 @@ end
 
 local methods = {
   spawn = spawn, sleep = sleep, wait = wait, attach = attach, detach = detach, run = run, step = step, stop = stop,
-  timeout = timeout, cancel = cancel, wrap = wrap,
+  timeout = timeout, cancel = cancel, rouse = rouse, wrap = wrap,
 
   --- The task that is running, also from coroutines inside it, or nil.
   running = function(self) return self.current end,
@@ -584,7 +593,7 @@ local function bind(api, backend)
   for name, method in pairs(methods) do
     api[name] = function(...) return method(self, ...) end
   end
-  api.wait = function(fd, mode, deadline) return wait(self, fd, mode, deadline) end -- the busy one, without varargs
+  api.wait = function(fd, mode, deadline, pass) return wait(self, fd, mode, deadline, pass) end -- the busy one: no varargs
   api.now = now
   api.deadline_in = function(seconds) return now() + seconds end
   return api

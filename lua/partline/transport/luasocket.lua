@@ -141,6 +141,14 @@ function Conn:close()
   if sock.close then sock:close() end
 end
 
+--- Closes so that the peer sees a failure and not an end: what it has of a message must not pass as the whole.
+function Conn:abort()
+  if self.sock and self.kind == "tcp" and not self.tls then
+    self.sock:setoption("linger", { on = true, timeout = 0 })
+  end
+  self:close()
+end
+
 Conn.__gc, Conn.__close = Conn.close, Conn.close -- LuaSocket's own __gc would close without telling the loop
 
 function Conn:__tostring()
