@@ -41,14 +41,12 @@ local function refused(out, text, code)
   out.result, out.error, out.message, out.status = "error", code, text, partline.errors[code].status
 end
 
--- Reads all of a Reader into out[key]; false when it failed.
+-- Reads all of a Reader into out[key]; false when it failed. `arrived` is for a read that is left waiting.
 local function gather(out, key, r)
   local pieces = {}
-  out[key] = ""
-  local got, text, code = r:copy(function(piece)
-    pieces[#pieces + 1] = piece
-    out[key] = table.concat(pieces)
-  end)
+  out.arrived = function() out[key] = table.concat(pieces) end
+  local got, text, code = r:copy(function(piece) pieces[#pieces + 1] = piece end)
+  out.arrived()
   if got then
     assert(got == #out[key], "copy tells how many bytes it moved")
     return true
@@ -81,6 +79,7 @@ local function run(decode, ...)
   if coroutine.status(task) == "suspended" then
     assert(err == WAITING, "something else yielded")
     out.result = "need-more"
+    if out.arrived then out.arrived() end
   end
   return out
 end
@@ -158,9 +157,12 @@ function M.request(r, limits, head_only)
 end
 
 local function read_response(out, r, method, limits, head_only)
-  out.interim = {}
+  out.interim, out.interim_heads = {}, {}
   local response, about, code = message.next_response(r, message.parser(limits), method, function(interim)
     table.insert(out.interim, interim.status)
+    table.insert(out.interim_heads, {
+      code = interim.status, reason = interim.reason_phrase, headers = M.fields(interim.headers),
+    })
   end)
   if not response and about == nil then
     out.result = "end"
@@ -171,7 +173,8 @@ local function read_response(out, r, method, limits, head_only)
   read_body(out, response, about, r, head_only)
 end
 
---- code (the status), reason, version, headers, framing, body, trailers, keep_alive, upgrade, interim
+--- code (the status), reason, version, headers, framing, body, trailers, keep_alive, upgrade, interim (statuses),
+-- interim_heads
 function M.response(r, method, limits, head_only)
   return run(read_response, r, method, limits, head_only)
 end
