@@ -106,6 +106,8 @@ enum { LPL_WAIT_RESULTS = 3, LPL_WAIT = -1 };
 double lpl_now (void); /* monotonic seconds */
 /* Builds the table of fields; base: the bytes that the head describes, which stay where they are. */
 void lpl_push_headers (lua_State *L, const pl_head *h, const char *base);
+/* Pushes { name1, value1, name2, ... }: the fields in their order. */
+void lpl_push_order (lua_State *L, const pl_head *h, const char *base);
 /* Remembers the order of the fields of the table at idx: pops a string (a whole head) or an array of names and values. */
 void lpl_remember_order (lua_State *L, int idx);
 /* A limit of the table at idx (none: nil) by its name, or the default. */

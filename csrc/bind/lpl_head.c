@@ -125,6 +125,22 @@ void lpl_remember_order (lua_State *L, int idx) {
   lua_pop(L, 2);
 }
 
+void lpl_push_order (lua_State *L, const pl_head *h, const char *base) {
+  lua_createtable(L, 2 * (int)h->nfields, 0);
+  for (uint32_t i = 0; i < h->nfields; i++) {
+    lua_pushlstring(L, base + h->field[i].name, h->field[i].name_len);
+    lua_rawseti(L, -2, 2 * (lua_Integer)i + 1);
+    push_value(L, &h->field[i], base);
+    lua_rawseti(L, -2, 2 * (lua_Integer)i + 2);
+  }
+}
+
+/* Empty lines may stand before the start line. */
+static bool is_response (const char *p, size_t n) {
+  while (n > 0 && (*p == '\r' || *p == '\n')) p++, n--;
+  return n > 5 && memcmp(p, "HTTP/", 5) == 0;
+}
+
 /* { name, value, ... } of a whole head; the string is at idx. */
 static void push_ordered (lua_State *L, int idx) {
   size_t n;
@@ -132,17 +148,11 @@ static void push_ordered (lua_State *L, int idx) {
   uint32_t most = 0;
   for (size_t i = 0; i < n; i++) most += base[i] == '\n';
   pl_field *field = lua_newuserdata(L, sizeof(pl_field) * (most + 1));
-  bool response = n > 5 && memcmp(base, "HTTP/", 5) == 0;
   pl_head h;
-  pl_head_init(&h, response ? PL_RESPONSE : PL_REQUEST, (pl_head_limits){UINT32_MAX, most + 1, UINT32_MAX}, field);
-  lua_createtable(L, 2 * (int)most, 0);
-  if (pl_head_step(&h, base, n) != PL_END) return; /* it was parsed once: cannot be */
-  for (uint32_t i = 0; i < h.nfields; i++) {
-    lua_pushlstring(L, base + field[i].name, field[i].name_len);
-    lua_rawseti(L, -2, 2 * (lua_Integer)i + 1);
-    push_value(L, &field[i], base);
-    lua_rawseti(L, -2, 2 * (lua_Integer)i + 2);
-  }
+  pl_head_init(&h, is_response(base, n) ? PL_RESPONSE : PL_REQUEST, (pl_head_limits){UINT32_MAX, most + 1, UINT32_MAX},
+               field);
+  pl_head_step(&h, base, n); /* it was parsed once: cannot fail */
+  lpl_push_order(L, &h, base);
 }
 
 /* headers.order(t): { name1, value1, name2, ... } as received with repeats, or nil for a table that was not received */

@@ -164,19 +164,6 @@ static bool is_chunked (const pl_head *h, const char *base) {
   return chunked;
 }
 
-static void push_order (lua_State *L, const pl_head *h, const char *base) {
-  lua_createtable(L, 2 * (int)h->nfields, 0);
-  for (uint32_t i = 0; i < h->nfields; i++) {
-    pl_slice name = pl_name(&h->field[i], base), v = pl_value(&h->field[i], base);
-    lua_pushlstring(L, name.p, name.n);
-    lua_rawseti(L, -2, 2 * (lua_Integer)i + 1);
-    luaL_Buffer b;
-    char *out = luaL_buffinitsize(L, &b, v.n);
-    luaL_pushresultsize(&b, pl_unfold(v, out));
-    lua_rawseti(L, -2, 2 * (lua_Integer)i + 2);
-  }
-}
-
 /* Slices of the disposition point into the body's memory: they are read again from the string. */
 static void push_part (lua_State *L, int idx, lpl_parts *p, const char *base) {
   pl_disposition d = {0};
@@ -189,7 +176,7 @@ static void push_part (lua_State *L, int idx, lpl_parts *p, const char *base) {
   }
   set_disposition(L, &d, p->m.is_form);
   lpl_push_headers(L, &p->head, base);
-  push_order(L, &p->head, base);
+  lpl_push_order(L, &p->head, base);
   lpl_remember_order(L, -2);
   lua_setfield(L, -2, "headers");
   push_content(L, idx, p);

@@ -417,6 +417,8 @@ static int reader_trailers (lua_State *L) {
     if (pl_trailer_allowed(pl_name(&h->field[i], base))) h->field[kept++] = h->field[i];
   h->nfields = kept;
   lpl_push_headers(L, h, base);
+  lpl_push_order(L, h, base);
+  lpl_remember_order(L, -2);
   return 1;
 }
 
