@@ -51,7 +51,8 @@ enum {
   LPL_UV_MESSAGE, /* message and code of a failed source */
   LPL_UV_CODE,
   LPL_UV_HOOK,    /* function called once before the first wait */
-  LPL_UV_COUNT = LPL_UV_HOOK
+  LPL_UV_DONE,    /* function called when it is closed */
+  LPL_UV_COUNT = LPL_UV_DONE
 };
 
 typedef enum lpl_claim { LPL_FREE, LPL_DIRECT, LPL_PARTS } lpl_claim;
@@ -66,6 +67,7 @@ struct lpl_reader {
   bool closed, ended;
   bool late;             /* a timeout was told since, and forgotten */
   bool hook;             /* LPL_UV_HOOK is set */
+  bool done;             /* LPL_UV_DONE is set */
   uint8_t claim;         /* lpl_claim: who reads a body that has parts */
   uint64_t max_all;      /* most that read("a") and a line may gather; 0: no limit */
   uint64_t given;        /* bytes given out */

@@ -41,6 +41,14 @@ static void close_file (luaL_Stream *f) {
   fclose(f->f);
 }
 
+/* Whoever waits for the end of the bytes is told once, whether all were read. */
+static void tell_done (lua_State *L, lpl_reader *r, bool ended) {
+  r->done = false;
+  lpl_getuv(L, 1, LPL_UV_DONE);
+  lua_pushboolean(L, ended);
+  lua_callk(L, 1, 0, 0, NULL);
+}
+
 static int reader_close (lua_State *L) {
   lpl_reader *r = lpl_checkreader(L, 1);
   if (r->src == &lpl_from_file && !r->closed && r->u.file.own) close_file(r->u.file.stream);
@@ -49,8 +57,10 @@ static int reader_close (lua_State *L) {
     r->u.chunked.trailer.alloc(r->u.chunked.trailer.ud, r->u.chunked.fields, sizeof(pl_field) * TRAILER_FIELDS, 0);
     r->u.chunked.fields = NULL;
   }
+  bool ended = r->ended && pl_buf_len(&r->q) == 0;
   if (r->src) pl_buf_free(&r->q);
   r->closed = true;
+  if (r->done) tell_done(L, r, ended);
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -479,6 +489,26 @@ static int reader_status (lua_State *L) {
   return 3;
 }
 
+/* r:on_close(f | nil): f(ended) is called once, when the Reader is closed or collected; ended: all was read. It must
+   not yield. */
+static int reader_on_close (lua_State *L) {
+  lpl_reader *r = lpl_checkreader(L, 1);
+  lua_settop(L, 2);
+  r->done = !lua_isnil(L, 2);
+  lpl_setuv(L, 1, LPL_UV_DONE);
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* r:at_hand(): bytes taken from the source and not given out yet */
+static int reader_at_hand (lua_State *L) {
+  lpl_reader *r = lpl_checkreader(L, 1);
+  size_t n = r->src && !r->closed ? pl_buf_len(&r->q) : 0;
+  if (r->src == &lpl_from_function && !r->closed) n += r->u.fn.n;
+  lua_pushinteger(L, (lua_Integer)n);
+  return 1;
+}
+
 /* r:release(): for those who take the bytes of a claimed body over: whoever had it loses it */
 static int reader_release (lua_State *L) {
   lpl_checkreader(L, 1)->claim = LPL_FREE;
@@ -625,7 +655,7 @@ static void new_class (lua_State *L) {
       {"source", reader_source},     {"close", reader_close},         {"limits", reader_limits},
       {"on_wait", reader_on_wait},   {"status", reader_status},       {"idle", reader_idle},
       {"release", reader_release},   {"patience", reader_patience},   {"preload", reader_preload},
-      {NULL, NULL},
+      {"on_close", reader_on_close}, {"at_hand", reader_at_hand},     {NULL, NULL},
   };
   static const luaL_Reg meta[] = {
       {"__gc", reader_close},           {"__close", reader_close}, {"__len", reader_length},

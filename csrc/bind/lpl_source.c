@@ -336,10 +336,16 @@ int lpl_wait_begin (lua_State *L, int idx) {
 
 /* In what follows root is on the top and the three results are below it. */
 
-/* nil: the end; nil, message[, code]: a failure. */
+static bool is_timeout (const char *code) { return code && strcmp(code, pl_err_code(PL_E_TIMEOUT)) == 0; }
+
+/* nil: the end; nil, message[, code]: a failure. A timeout may be tried again. */
 static void took_nil (lua_State *L, lpl_reader *root) {
   if (lua_isnil(L, -3)) {
     root->u.fn.over = true;
+    return;
+  }
+  if (lua_type(L, -2) == LUA_TSTRING && is_timeout(lua_tostring(L, -2))) {
+    failed(root, PL_E_TIMEOUT, LPL_NOWHERE);
     return;
   }
   luaL_tolstring(L, -3, NULL);
@@ -374,7 +380,7 @@ static void took_wait (lua_State *L, lpl_reader *root) {
   root->u.sock.run = 0;
   if (lua_toboolean(L, -4)) return;
   const char *code = lua_tostring(L, -2);
-  bool timeout = code == NULL || strcmp(code, pl_err_code(PL_E_TIMEOUT)) == 0;
+  bool timeout = code == NULL || is_timeout(code);
   failed(root, timeout ? PL_E_TIMEOUT : PL_E_CLOSED, LPL_NOWHERE);
 }
 
