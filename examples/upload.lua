@@ -66,15 +66,14 @@ end
 -- One part as JSON: its content goes to a file, or is skipped.
 local function take(part)
   local start = partline.loop.now()
-  local saved, size, why
+  local saved, size
   if part.filename and part.filename ~= "" and not opts.discard then
     saved = free_path(safe_name(part.filename))
     progress("saving %s", saved)
-    size, why = part.content:save(saved)
+    size = partline.check(part.content:save(saved))
   else
-    size, why = part.content:skip()
+    size = partline.check(part.content:skip())
   end
-  if not size then error(why, 0) end
   local seconds = partline.loop.now() - start
   progress("%s: %d bytes in %.3f s, %.0f MB/s", saved or part.name, size, seconds, size / 1e6 / math.max(seconds, 1e-9))
   return ('{"name":%s,"filename":%s,"saved":%s,"size":%d,"seconds":%.6f}'):format(json_string(part.name),

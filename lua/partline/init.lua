@@ -8,6 +8,22 @@ local partline = { _VERSION = "partline 0.1.0" }
 -- `partline.errors[code] = { status =, text = }`.
 partline.errors = require("partline.core").text.errors()
 
+--- Like `assert` for what returns `nil, message, code`: passes values through, raises the error object `{ code, status,
+-- message }` in place of a failure. A server's handler that lets it through answers with its status.
+--
+--     local size = partline.check(part.content:save(path))
+---@generic T
+---@param value T
+---@param message string?
+---@param code string?
+---@return T ...
+function partline.check(value, message, code, ...)
+  if value == nil and message ~= nil then
+    require("partline.core").text.raise(tostring(message), tostring(code or "internal-error"))
+  end
+  return value, message, code, ...
+end
+
 local submodules = {
   reader = true, headers = true, message = true, multipart = true, server = true, connection = true,
   loop = true,
