@@ -41,6 +41,8 @@ typedef struct lpl_source {
   pl_got (*fill) (lpl_reader *r, size_t want);
   /* bytes left, or -1 when nobody knows; what is in r->q not counted. NULL: nobody ever knows */
   int64_t (*length) (const lpl_reader *r);
+  /* false: not even what is in r->q may be given any more, r->err set. NULL: it always may */
+  bool (*valid) (lpl_reader *r);
 } lpl_source;
 
 /* User values of a Reader. */
@@ -75,7 +77,7 @@ struct lpl_reader {
   union {
     struct { const char *p; size_t n; } mem;                    /* string, or a function's current piece */
     struct { const char *p; size_t n; int empties; bool hint, over; } fn;
-    struct { void *stream; int64_t left; bool own; } file;      /* luaL_Stream; left -1: up to its end */
+    struct { void *stream; int64_t left; bool own, live; } file; /* luaL_Stream; left -1: to its end; live: may wait */
     struct { int fd; const int *live; size_t size, run; double timeout, deadline; bool drained; } sock;
     struct { uint64_t left; bool exact; } limit;
     struct { pl_chunk c; pl_buf trailer; pl_head head; pl_field *fields; } chunked;
@@ -106,6 +108,11 @@ enum { LPL_WAIT_RESULTS = 3, LPL_WAIT = -1 };
 
 /* ---- others ---- */
 double lpl_now (void); /* monotonic seconds */
+/* A head is presented again and again while it grows, n bytes of it this time: when another coroutine has used some of
+   it meanwhile, it begins anew. */
+static inline void lpl_head_again (pl_head *h, size_t n) {
+  if (h->bytes == 0 && n < (size_t)h->line + h->scan) pl_head_reset(h);
+}
 /* Builds the table of fields; base: the bytes that the head describes, which stay where they are. */
 void lpl_push_headers (lua_State *L, const pl_head *h, const char *base);
 /* Pushes { name1, value1, name2, ... }: the fields in their order. */

@@ -273,6 +273,7 @@ static int read_step (lua_State *L, lpl_head *self, lpl_reader *r) {
   pl_slice s = {"", 0};
   pl_got got = lpl_view(r, &s);
   while (got == PL_DATA) {
+    lpl_head_again(&self->h, s.n);
     got = pl_head_step(&self->h, s.p, s.n);
     if (got == PL_END) return complete(L, self, r, s);
     if (got == PL_FAIL) return lpl_fail(L, self->h.err, self->h.err_at);

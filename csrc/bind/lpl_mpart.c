@@ -17,6 +17,7 @@ typedef struct lpl_parts {
   uint64_t generation; /* number of the live part */
   bool open;           /* the live part's delimiter has not been read yet */
   bool eof;            /* the body's last bytes are in sight */
+  bool delimited;      /* the scanner has just used a delimiter: perhaps it needs no more bytes to see the end */
   bool exclusive;      /* the body is a request's: whoever touches it first owns it */
   bool closed;
   pl_err err;          /* of the body or of the scanner */
@@ -46,6 +47,7 @@ static void settle (lpl_parts *p, pl_got got, size_t used, pl_slice data) {
   }
   if (got != PL_PART) lpl_skip(p->body, used);
   if (got == PL_PART_END) p->open = false;
+  p->delimited = got == PL_PART_END || got == PL_END;
 }
 
 /* The scanner's next answer; for PL_PART the head is still ahead, behind *used - data->n other bytes. PL_MORE: the body
@@ -53,10 +55,11 @@ static void settle (lpl_parts *p, pl_got got, size_t used, pl_slice data) {
 static pl_got scan (lpl_parts *p, size_t *used, pl_slice *data) {
   for (;;) {
     pl_slice s = {"", 0};
-    pl_got got = lpl_view(p->body, &s);
+    pl_got got = p->delimited ? PL_DATA : lpl_view(p->body, &s);
     if (got == PL_MORE) return got;
     if (got == PL_FAIL) return body_failed(p);
     if (got == PL_END) p->eof = true, s.n = 0;
+    lpl_head_again(&p->head, s.n);
     got = pl_mpart_step(&p->m, s.p, s.n, p->eof, used, data);
     if (got == PL_FAIL) return failed(p, p->m.err, p->m.err_at);
     settle(p, got, *used, *data);
@@ -78,10 +81,18 @@ static pl_got part_failed (lpl_reader *r, pl_err e, uint64_t at) {
   return PL_FAIL;
 }
 
+/* What was peeked at dies with the part too. */
+static bool part_valid (lpl_reader *r) {
+  lpl_parts *p = r->u.part.parts;
+  if (p->generation == r->u.part.generation) return true;
+  if (!r->err) part_failed(r, PL_E_STALE_PART, LPL_NOWHERE);
+  return false;
+}
+
 static pl_got part_pull (lpl_reader *r, pl_slice *s) {
   lpl_parts *p = r->u.part.parts;
   size_t used;
-  if (p->generation != r->u.part.generation) return part_failed(r, PL_E_STALE_PART, LPL_NOWHERE);
+  if (!part_valid(r)) return PL_FAIL;
   if (p->closed) return part_failed(r, PL_E_CLOSED, LPL_NOWHERE);
   if (p->safe == 0) {
     if (!p->open) return PL_END;
@@ -101,7 +112,7 @@ static void part_took (lpl_reader *r, size_t n) {
   p->safe -= n;
 }
 
-static const lpl_source from_part = {"part", part_pull, part_took, NULL, NULL};
+static const lpl_source from_part = {"part", part_pull, part_took, NULL, NULL, part_valid};
 
 /* The Reader of the live part's content; the iterator is at idx. */
 static void push_content (lua_State *L, int idx, lpl_parts *p) {

@@ -5,6 +5,8 @@
 #endif
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "lpl.h"
 #include "lpl_copy.h"
@@ -552,6 +554,12 @@ static int new_function (lua_State *L) {
   return 1;
 }
 
+/* A pipe, a socket or a terminal; other files and devices give what they have at once. */
+static bool may_wait (int fd) {
+  struct stat st;
+  return fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || isatty(fd));
+}
+
 /* (handle, n, own): n bytes from where the file stands, -1: to its end; own: close closes the handle too */
 static int new_file (lua_State *L) {
   luaL_Stream *f = luaL_checkudata(L, 1, LUA_FILEHANDLE);
@@ -564,6 +572,7 @@ static int new_file (lua_State *L) {
   r->u.file.stream = f;
   r->u.file.left = n;
   r->u.file.own = own;
+  r->u.file.live = may_wait(fileno(f->f));
   r->src = &lpl_from_file;
   return 1;
 }

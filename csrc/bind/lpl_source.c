@@ -5,6 +5,7 @@
 #endif
 #include <errno.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -44,7 +45,8 @@ static pl_got stopped (lpl_reader *r) {
 }
 
 pl_got lpl_view (lpl_reader *r, pl_slice *s) {
-  if (!r->closed && pl_buf_len(&r->q) > 0) {
+  bool valid = r->src == NULL || r->src->valid == NULL || r->src->valid(r);
+  if (!r->closed && pl_buf_len(&r->q) > 0 && valid) {
     *s = pl_buf_peek(&r->q);
     return PL_DATA;
   }
@@ -98,7 +100,7 @@ static void mem_took (lpl_reader *r, size_t n) {
 
 static int64_t mem_length (const lpl_reader *r) { return (int64_t)r->u.mem.n; }
 
-const lpl_source lpl_from_string = {"string", mem_pull, mem_took, NULL, mem_length};
+const lpl_source lpl_from_string = {"string", mem_pull, mem_took, NULL, mem_length, NULL};
 
 /* ---- a function's pieces: the current one lies in LPL_UV_PIECE ---- */
 
@@ -112,15 +114,22 @@ static void fn_took (lpl_reader *r, size_t n) {
   r->u.fn.n -= n;
 }
 
-const lpl_source lpl_from_function = {"function", fn_pull, fn_took, NULL, NULL};
+const lpl_source lpl_from_function = {"function", fn_pull, fn_took, NULL, NULL, NULL};
 
 /* ---- files ---- */
+
+/* fread waits until it has all it was asked for: from a pipe that is what has arrived, or one byte. */
+static size_t at_hand (FILE *f) {
+  int n;
+  if (ioctl(fileno(f), FIONREAD, &n) != 0 || n < 1) return 1;
+  return n < FILE_STEP ? (size_t)n : FILE_STEP;
+}
 
 static pl_got file_fill (lpl_reader *r, size_t want) {
   luaL_Stream *file = r->u.file.stream;
   (void)want;
   if (file->closef == NULL) return failed(r, PL_E_CLOSED, LPL_NOWHERE);
-  size_t n = FILE_STEP;
+  size_t n = r->u.file.live ? at_hand(file->f) : FILE_STEP;
   if (r->u.file.left >= 0 && (uint64_t)r->u.file.left < n) n = (size_t)r->u.file.left;
   if (n == 0) return PL_END;
   char *to = pl_buf_reserve(&r->q, n);
@@ -146,7 +155,7 @@ static int64_t file_length (const lpl_reader *r) {
   return end < here ? 0 : (int64_t)(end - here);
 }
 
-const lpl_source lpl_from_file = {"file", NULL, NULL, file_fill, file_length};
+const lpl_source lpl_from_file = {"file", NULL, NULL, file_fill, file_length, NULL};
 
 /* ---- sockets: the descriptor itself ---- */
 
@@ -188,7 +197,7 @@ static pl_got sock_fill (lpl_reader *r, size_t want) {
   return failed(r, PL_E_READ_FAILED, r->given);
 }
 
-const lpl_source lpl_from_socket = {"socket", NULL, NULL, sock_fill, NULL};
+const lpl_source lpl_from_socket = {"socket", NULL, NULL, sock_fill, NULL, NULL};
 
 void lpl_socket_init (lpl_reader *r, int fd, const int *live) {
   r->u.sock.fd = fd;
@@ -240,7 +249,7 @@ static int64_t limit_length (const lpl_reader *r) {
   return below < 0 ? -1 : below < left ? below : left;
 }
 
-const lpl_source lpl_from_limit = {"limit", limit_pull, limit_took, NULL, limit_length};
+const lpl_source lpl_from_limit = {"limit", limit_pull, limit_took, NULL, limit_length, NULL};
 
 /* ---- chunked coding ---- */
 
@@ -265,6 +274,7 @@ static pl_got chunked_pull (lpl_reader *r, pl_slice *s) {
     if (got == PL_FAIL) return inherit(r);
     if (got == PL_END) return failed(r, PL_E_UNEXPECTED_EOF, r->u.chunked.c.at);
     if (got == PL_MORE) return got;
+    lpl_head_again(&r->u.chunked.head, ahead.n);
     got = pl_chunk_step(&r->u.chunked.c, ahead.p, ahead.n, &used, &data);
     if (got == PL_FAIL) return failed(r, r->u.chunked.c.err, r->u.chunked.c.err_at);
     if (got == PL_END) got = chunked_end(r, data);
@@ -276,7 +286,7 @@ static pl_got chunked_pull (lpl_reader *r, pl_slice *s) {
   return lpl_pull_safe(r, s);
 }
 
-const lpl_source lpl_from_chunked = {"chunked", chunked_pull, lpl_took_safe, NULL, NULL};
+const lpl_source lpl_from_chunked = {"chunked", chunked_pull, lpl_took_safe, NULL, NULL, NULL};
 
 int64_t lpl_length (const lpl_reader *r) {
   int64_t queued = (int64_t)pl_buf_len(&r->q);
@@ -357,9 +367,8 @@ static void took_nil (lua_State *L, lpl_reader *root) {
 }
 
 static void took_piece (lua_State *L, lpl_reader *root) {
-  size_t n;
-  if (lua_isboolean(L, -4)) return; /* a hook's answer */
-  const char *p = lua_tolstring(L, -4, &n);
+  size_t n = 0;
+  const char *p = lua_isboolean(L, -4) ? "" : lua_tolstring(L, -4, &n); /* true: a hook's answer */
   if (p == NULL) luaL_error(L, "a source must give strings or nil, not a %s", luaL_typename(L, -4));
   if (n == 0) {
     if (++root->u.fn.empties >= EMPTY_PIECES_MAX) failed(root, PL_E_NO_PROGRESS, LPL_NOWHERE);
