@@ -29,7 +29,7 @@ static inline size_t pl_buf_room (const pl_buf *b) { return b->cap - b->w; }
 static inline void pl_buf_commit (pl_buf *b, size_t n) { b->w += n; }
 
 static inline pl_slice pl_buf_peek (const pl_buf *b) {
-  return (pl_slice){b->mem + b->r, b->w - b->r};
+  return (pl_slice){b->mem ? b->mem + b->r : "", b->w - b->r};
 }
 
 static inline size_t pl_buf_len (const pl_buf *b) { return b->w - b->r; }

@@ -158,6 +158,7 @@ static pl_got trailer (pl_chunk *c, const char *p, size_t n, size_t *used, pl_sl
 }
 
 pl_got pl_chunk_step (pl_chunk *c, const char *p, size_t n, size_t *used, pl_slice *data) {
+  if (n == 0) p = ""; /* NULL may stand for no bytes, but nothing may be added to it */
   *used = 0;
   *data = (pl_slice){p, 0};
   for (;;) {

@@ -43,30 +43,30 @@ static void use (pl_mpart *m, size_t n, size_t *used) {
 }
 
 /* s: the bytes behind the boundary; *length: how many belong to the delimiter line. */
-static tail read_tail (pl_slice s, bool eof, size_t *length) {
-  tail at_end = eof ? NOT_OURS : UNDECIDED;
+static tail read_tail (pl_slice s, size_t *length) {
   size_t i = 0;
   if (s.n > 0 && s.p[0] == '-') {
     *length = 2;
-    return s.n == 1 ? at_end : s.p[1] == '-' ? CLOSE : NOT_OURS;
+    return s.n == 1 ? UNDECIDED : s.p[1] == '-' ? CLOSE : NOT_OURS;
   }
   while (i < s.n && i <= PL_PADDING_MAX && (s.p[i] == ' ' || s.p[i] == '\t')) i++;
   if (i > PL_PADDING_MAX) return NOT_OURS;
-  if (i == s.n) return at_end;
-  *length = i + 2;
+  if (i == s.n) return UNDECIDED;
+  *length = i + 1;
   if (s.p[i] == '\n') return BARE_LF;
   if (s.p[i] != '\r') return NOT_OURS;
-  if (i + 1 == s.n) return at_end;
+  if (i + 1 == s.n) return UNDECIDED;
+  *length = i + 2;
   return s.p[i + 1] == '\n' ? NEXT_PART : NOT_OURS;
 }
 
 /* The delimiter from its byte `from` on, at p, and what stands behind it. */
-static tail read_delimiter (const pl_mpart *m, const char *p, size_t n, size_t from, bool eof, size_t *length) {
+static tail read_delimiter (const pl_mpart *m, const char *p, size_t n, size_t from, size_t *length) {
   pl_slice d = {m->delimiter.p + from, m->delimiter.n - from};
   size_t k = n < d.n ? n : d.n;
   if (memcmp(p, d.p, k) != 0) return NOT_OURS;
-  if (k < d.n) return eof ? NOT_OURS : UNDECIDED;
-  tail t = read_tail((pl_slice){p + k, n - k}, eof, length);
+  if (k < d.n) return UNDECIDED;
+  tail t = read_tail((pl_slice){p + k, n - k}, length);
   *length += k;
   return t;
 }
@@ -79,21 +79,17 @@ static pl_got take_delimiter (pl_mpart *m, tail t, size_t length, bool open, siz
   return PL_PART_END;
 }
 
-/* Nothing but the beginning of a delimiter has come, or lines none of which is one. */
-static pl_got no_delimiter (pl_mpart *m, pl_slice rest, bool at_line_start) {
-  pl_slice d = {m->delimiter.p + 2, m->delimiter.n - 2};
-  size_t k = rest.n < d.n ? rest.n : d.n;
-  bool begun = at_line_start && memcmp(rest.p, d.p, k) == 0;
-  return fail(m, begun ? PL_E_UNEXPECTED_EOF : PL_E_BAD_FIRST_BOUNDARY, m->at + rest.n);
+/* What is at hand may still become a delimiter or the end of a head; if nothing follows, the body has been cut off. */
+static pl_got more (pl_mpart *m, size_t n, bool eof) {
+  return eof ? fail(m, PL_E_UNEXPECTED_EOF, m->at + n) : PL_MORE;
 }
 
 static pl_got body_start (pl_mpart *m, const char *p, size_t n, bool eof, size_t *used) {
   size_t length = 0;
-  tail t = read_delimiter(m, p, n, 2, eof, &length);
+  tail t = read_delimiter(m, p, n, 2, &length);
   if (t == NEXT_PART || t == CLOSE) return take_delimiter(m, t, length, false, used);
-  if (t == BARE_LF) return fail(m, PL_E_BAD_LINE_ENDING, m->at + length - 2);
-  if (t == UNDECIDED) return PL_MORE;
-  if (eof && n <= m->delimiter.n - 2) return no_delimiter(m, (pl_slice){p, n}, true);
+  if (t == BARE_LF) return fail(m, PL_E_BAD_LINE_ENDING, m->at + length - 1);
+  if (t == UNDECIDED) return more(m, n, eof);
   m->state = PREAMBLE;
   return PL_DATA;
 }
@@ -104,51 +100,58 @@ static void skip_preamble (pl_mpart *m, const char *p, size_t n, size_t *used) {
   use(m, n, used);
 }
 
+/* No whole LF "--" boundary in sight: all but its beginning is skipped, and CR, LF alone are no beginning of one. */
+static pl_got preamble_rest (pl_mpart *m, const char *p, size_t n, size_t keep, bool eof, size_t *used) {
+  skip_preamble(m, p, n - keep, used);
+  if (eof && (keep < 2 || m->prev != '\r')) return fail(m, PL_E_BAD_FIRST_BOUNDARY, m->at + keep);
+  return more(m, keep, eof);
+}
+
 /* Looks for LF "--" boundary; whether a CR stands before it is looked up afterwards, so that lines which end in a bare
-   LF are seen for what they are. */
+   LF are seen for what they are: a delimiter that others may take for one is not skipped. */
 static pl_got preamble (pl_mpart *m, const char *p, size_t n, bool eof, size_t *used) {
   pl_slice lf = {m->delimiter.p + 1, m->delimiter.n - 1};
   size_t i = pl_scan_needle(p, n, lf), length = 0;
-  if (i == n) {
-    size_t keep = pl_scan_tail(p, n, lf);
-    bool cr = keep > 0 && (n > keep ? p[n - keep - 1] : m->prev) == '\r';
-    skip_preamble(m, p, n - keep, used);
-    return eof ? no_delimiter(m, (pl_slice){p + n - keep + (keep > 0), keep - (keep > 0)}, cr) : PL_MORE;
-  }
-  bool cr = (i > 0 ? p[i - 1] : m->prev) == '\r';
-  tail t = read_delimiter(m, p + i, n - i, 1, eof, &length);
+  if (i == n) return preamble_rest(m, p, n, pl_scan_tail(p, n, lf), eof, used);
+  tail t = read_delimiter(m, p + i, n - i, 1, &length);
   skip_preamble(m, p, i, used);
-  if (t == UNDECIDED) return PL_MORE;
-  if (cr && (t == NEXT_PART || t == CLOSE)) return take_delimiter(m, t, length, false, used);
-  if (!cr && t == BARE_LF) return fail(m, PL_E_BAD_LINE_ENDING, m->at + length - 2);
+  if (t == UNDECIDED) return more(m, n - i, eof);
+  if (t != NOT_OURS && m->prev != '\r') return fail(m, PL_E_BAD_LINE_ENDING, m->at);
+  if (t == BARE_LF) return fail(m, PL_E_BAD_LINE_ENDING, m->at + length - 1);
+  if (t != NOT_OURS) return take_delimiter(m, t, length, false, used);
   skip_preamble(m, p + i, 1, used);
   return PL_DATA;
 }
 
-/* The one Content-Disposition a part may have; form-data needs it, of that type and with a name. */
-static pl_err disposition (pl_mpart *m, const char *p) {
+/* The one Content-Disposition a part may have; form-data needs it, of that type and with a name. *at: the field. */
+static pl_err disposition (pl_mpart *m, const char *p, uint32_t *at) {
   const pl_field *field = NULL;
   memset(&m->disposition, 0, sizeof m->disposition);
   for (uint32_t i = 0; i < m->head->nfields; i++) {
     if (m->head->field[i].id != PL_F_CONTENT_DISPOSITION) continue;
+    *at = m->head->field[i].name;
     if (field) return PL_E_BAD_DISPOSITION;
     field = &m->head->field[i];
   }
   if (field == NULL) return m->is_form ? PL_E_MISSING_DISPOSITION : PL_OK;
   pl_err e = pl_disposition_read(pl_value(field, p), &m->disposition);
-  if (!m->is_form) return PL_OK; /* elsewhere a malformed one does no harm */
+  if (!m->is_form) { /* a malformed one does no harm here, and no half of it may be seen */
+    if (e) memset(&m->disposition, 0, sizeof m->disposition);
+    return PL_OK;
+  }
   if (e) return e;
   if (!PL_IS(m->disposition.type, "form-data")) return PL_E_BAD_DISPOSITION;
   return m->disposition.name.name.p ? PL_OK : PL_E_MISSING_NAME;
 }
 
 static pl_got head (pl_mpart *m, const char *p, size_t n, bool eof, size_t *used, pl_slice *data) {
+  uint32_t at = 0;
   if (m->parts == m->max.parts) return fail(m, PL_E_TOO_MANY_PARTS, m->at);
   pl_got got = pl_head_step(m->head, p, n);
   if (got == PL_FAIL) return fail(m, m->head->err, m->at + m->head->err_at);
-  if (got == PL_MORE) return eof ? fail(m, PL_E_UNEXPECTED_EOF, m->at + n) : PL_MORE;
-  pl_err e = disposition(m, p);
-  if (e) return fail(m, e, m->at);
+  if (got == PL_MORE) return more(m, n, eof);
+  pl_err e = disposition(m, p, &at);
+  if (e) return fail(m, e, m->at + at);
   *data = (pl_slice){p, m->head->bytes};
   use(m, m->head->bytes, used);
   m->parts++;
@@ -158,9 +161,9 @@ static pl_got head (pl_mpart *m, const char *p, size_t n, bool eof, size_t *used
 
 static pl_got part_start (pl_mpart *m, const char *p, size_t n, bool eof, size_t *used) {
   size_t length = 0;
-  tail t = read_delimiter(m, p, n, 2, eof, &length);
+  tail t = read_delimiter(m, p, n, 2, &length);
   if (t == NEXT_PART || t == CLOSE) return take_delimiter(m, t, length, true, used);
-  if (t == UNDECIDED) return PL_MORE;
+  if (t == UNDECIDED) return more(m, n, eof);
   m->state = CONTENT;
   return PL_DATA;
 }
@@ -172,10 +175,10 @@ static pl_got content (pl_mpart *m, const char *p, size_t n, bool eof, size_t *u
   while (t == NOT_OURS && i < n) {
     size_t found = i + pl_scan_needle(p + i, n - i, m->delimiter);
     if (found == n) {
-      i = eof ? n : n - pl_scan_tail(p + i, n - i, m->delimiter);
+      i = n - pl_scan_tail(p + i, n - i, m->delimiter);
       break;
     }
-    t = read_delimiter(m, p + found, n - found, 0, eof, &length);
+    t = read_delimiter(m, p + found, n - found, 0, &length);
     if (t == BARE_LF) t = NOT_OURS;
     i = t == NOT_OURS ? found + m->delimiter.n : found;
   }
@@ -185,7 +188,7 @@ static pl_got content (pl_mpart *m, const char *p, size_t n, bool eof, size_t *u
     return PL_DATA;
   }
   if (t == NEXT_PART || t == CLOSE) return take_delimiter(m, t, length, true, used);
-  return eof ? fail(m, PL_E_UNEXPECTED_EOF, m->at + n) : PL_MORE;
+  return more(m, n, eof);
 }
 
 /* One state's worth of work; PL_DATA without data means: go on. */
@@ -202,6 +205,7 @@ static pl_got advance (pl_mpart *m, const char *p, size_t n, bool eof, size_t *u
 }
 
 pl_got pl_mpart_step (pl_mpart *m, const char *p, size_t n, bool eof, size_t *used, pl_slice *data) {
+  if (n == 0) p = ""; /* NULL may stand for no bytes, but nothing may be added to it */
   *used = 0;
   *data = (pl_slice){p, 0};
   for (;;) {
