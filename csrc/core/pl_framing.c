@@ -7,12 +7,19 @@ static pl_err fail (pl_frame *f, pl_err e, uint32_t at) {
   return e;
 }
 
+/* White space around an element, line ends of a folded value included. */
+static pl_slice trim (pl_slice s) {
+  while (s.n > 0 && strchr(" \t\r\n", s.p[0])) s.p++, s.n--;
+  while (s.n > 0 && strchr(" \t\r\n", s.p[s.n - 1])) s.n--;
+  return s;
+}
+
 /* Takes the next element off a comma-separated list (RFC 9110 5.6.1); false at the end. Empty ones are skipped. */
 static bool next_element (pl_slice *list, pl_slice *element) {
   while (list->n > 0) {
     const char *comma = memchr(list->p, ',', list->n);
     size_t n = comma ? (size_t)(comma - list->p) : list->n;
-    *element = pl_trim((pl_slice){list->p, n});
+    *element = trim((pl_slice){list->p, n});
     list->p += comma ? n + 1 : n;
     list->n -= comma ? n + 1 : n;
     if (element->n > 0) return true;
@@ -73,6 +80,7 @@ static codings read_codings (const pl_head *h, const char *p) {
   codings c = {0};
   for (uint32_t i = 0; i < h->nfields; i++) {
     if (h->field[i].id != PL_F_TRANSFER_ENCODING) continue;
+    if (h->field[i].folded) c.malformed = true; /* RFC 9112 5.2 lets a peer replace or refuse it: they may differ */
     pl_slice list = pl_value(&h->field[i], p), coding;
     while (next_element(&list, &coding)) add_coding(&c, coding);
   }
@@ -85,7 +93,7 @@ static pl_err transfer_encoding (const pl_head *h, const char *p, pl_frame *f) {
   if (count(h, PL_F_TRANSFER_ENCODING, &te) == 0) return PL_OK;
   if (count(h, PL_F_CONTENT_LENGTH, NULL) > 0) return fail(f, PL_E_TE_AND_CL, te->name);
   codings c = read_codings(h, p);
-  if (h->minor == 0 || c.malformed || c.chunked > 1 || c.chunked + c.others == 0 || te->folded)
+  if (h->minor == 0 || c.malformed || c.chunked > 1 || c.chunked + c.others == 0)
     return fail(f, PL_E_BAD_TRANSFER_ENCODING, te->value);
   f->body = c.last_is_chunked ? PL_BODY_CHUNKED : PL_BODY_CLOSE;
   if (h->kind == PL_RESPONSE) return PL_OK;
@@ -105,11 +113,11 @@ static bool has_token (const pl_head *h, const char *p, pl_field_id id, const ch
 }
 #define HAS(h, p, id, lit) has_token(h, p, id, lit, sizeof(lit) - 1)
 
-/* RFC 9112 9.3 and RFC 9110 7.8 */
+/* RFC 9112 9.3 and RFC 9110 7.8: HTTP/1.0 knows no Upgrade. */
 static void connection (const pl_head *h, const char *p, pl_frame *f) {
   bool close = HAS(h, p, PL_F_CONNECTION, "close");
   f->keep_alive = !close && (h->minor > 0 || HAS(h, p, PL_F_CONNECTION, "keep-alive"));
-  f->upgrade = HAS(h, p, PL_F_CONNECTION, "upgrade") && count(h, PL_F_UPGRADE, NULL) > 0;
+  f->upgrade = h->minor > 0 && HAS(h, p, PL_F_CONNECTION, "upgrade") && count(h, PL_F_UPGRADE, NULL) > 0;
 }
 
 /* uri-host [ ":" port ] (RFC 9110 7.2); empty is allowed. */
@@ -117,7 +125,7 @@ static bool host_valid (pl_slice v) {
   if (pl_span(v, PL_HOST) != v.n) return false;
   if (v.n > 0 && v.p[0] == '[') {
     const char *close = memchr(v.p, ']', v.n);
-    if (close == NULL) return false;
+    if (close == NULL || memchr(v.p + 1, '[', v.n - 1)) return false;
     v.n -= (size_t)(close + 1 - v.p);
     v.p = close + 1;
     if (v.n > 0 && v.p[0] != ':') return false;
@@ -147,12 +155,10 @@ static bool absolute_form (pl_slice t) {
   return t.n - i > 3 && memcmp(t.p + i, "://", 3) == 0 && t.p[i + 3] != '/' && t.p[i + 3] != '?';
 }
 
-/* host ":" port, for CONNECT only (RFC 9112 3.2.3) */
+/* host ":" port, for CONNECT only (RFC 9112 3.2.3). What ends in a digit behind a colon is no "[...]" alone. */
 static bool authority_form (pl_slice t) {
-  const char *colon = NULL;
-  for (size_t i = 0; i < t.n; i++)
-    if (t.p[i] == ':') colon = t.p + i;
-  return colon != NULL && colon > t.p && colon + 1 < t.p + t.n && host_valid(t);
+  bool has_port = t.p[0] != ':' && memchr(t.p, ':', t.n) && pl_is(t.p[t.n - 1], PL_DIGIT);
+  return has_port && host_valid(t);
 }
 
 static pl_err target (const pl_head *h, const char *p, pl_frame *f) {
@@ -197,14 +203,17 @@ pl_err pl_frame_response (const pl_head *h, const char *p, pl_asked asked, pl_fr
 /* Sorted by nothing but sense: framing, routing, request modifiers, authentication, content, cookies. */
 static const char *const refused[] = {
     "transfer-encoding", "content-length", "host", "connection", "keep-alive", "upgrade", "trailer", "te",
-    "proxy-connection", "cache-control", "expect", "max-forwards", "pragma", "range", "if-match", "if-none-match",
-    "if-modified-since", "if-unmodified-since", "if-range", "authorization", "proxy-authorization",
+    "proxy-connection", "http2-settings", "cache-control", "expect", "max-forwards", "pragma", "range", "if-match",
+    "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "authorization", "proxy-authorization",
     "proxy-authenticate", "www-authenticate", "cookie", "set-cookie", "age", "date", "expires", "location",
-    "retry-after", "vary", "warning", "content-encoding", "content-type", "content-range", "content-disposition",
-    "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via",
+    "retry-after", "vary", "warning", "content-encoding", "content-type", "content-range", "content-location",
+    "content-disposition", "origin", "forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip",
+    "x-original-url", "x-rewrite-url", "x-http-method", "x-http-method-override", "x-method-override",
 };
 
 bool pl_trailer_allowed (pl_slice name) {
+  static const char proxy[] = "x-forwarded-"; /* -for, -host, -proto, -port, -prefix and what else proxies invent */
+  if (name.n >= sizeof proxy - 1 && pl_ieq(name.p, sizeof proxy - 1, proxy, sizeof proxy - 1)) return false;
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
     if (pl_ieq(name.p, name.n, refused[i], strlen(refused[i]))) return false;
   return true;

@@ -137,10 +137,14 @@ static pl_got field_line (pl_head *h, pl_slice l, uint32_t at) {
   return PL_MORE;
 }
 
+static bool blank (char c) { return c == ' ' || c == '\t'; }
+
+static bool may_fold (const pl_head *h) { return h->kind == PL_RESPONSE || h->kind == PL_PART_HEAD; }
+
 /* obs-fold (RFC 9112 5.2): the value of the field before goes on. */
 static pl_got fold_line (pl_head *h, pl_slice l, uint32_t at) {
   if (h->nfields == 0) return fail(h, PL_E_BAD_HEADER_NAME, at);
-  if (h->kind == PL_REQUEST || h->kind == PL_TRAILER) return fail(h, PL_E_OBS_FOLD, at);
+  if (!may_fold(h)) return fail(h, PL_E_OBS_FOLD, at);
   size_t ok = pl_span(l, PL_VALUE);
   if (ok < l.n) return fail(h, PL_E_BAD_HEADER_VALUE, at + ok);
   pl_slice more = pl_trim(l);
@@ -167,17 +171,17 @@ static pl_got take_line (pl_head *h, pl_slice l, uint32_t at) {
     h->state = DONE;
     return PL_END;
   }
-  return l.p[0] == ' ' || l.p[0] == '\t' ? fold_line(h, l, at) : field_line(h, l, at);
+  return blank(l.p[0]) ? fold_line(h, l, at) : field_line(h, l, at);
 }
 
-/* What can be refused in a start line whose end is not in sight yet, with the code that the whole line would get: so a
-   peer that speaks another protocol is told at once, and a target is cut off at its limit. Looks at few bytes. */
+/* The peeks find what can be refused in a line whose end is not in sight yet, with the code that the whole line would
+   get: so a peer that speaks another protocol is told at once, and a target is cut off at its limit. They look at few
+   bytes, since they may look again and again; l.n > 0. */
 static pl_got peek_start (pl_head *h, pl_slice l, uint32_t at) {
-  if (h->state != START || l.n == 0) return PL_MORE;
   if (h->kind == PL_RESPONSE)
     return memcmp(l.p, "HTTP/", l.n < 5 ? l.n : 5) == 0 ? PL_MORE : status_line(h, l, at);
   size_t m = method_length(l);
-  if (m < l.n && l.p[m] != ' ') return fail(h, PL_E_BAD_REQUEST_LINE, at + m);
+  if (m == 0 || (m < l.n && l.p[m] != ' ')) return fail(h, PL_E_BAD_REQUEST_LINE, at + m);
   if (m == l.n || l.n - m - 1 <= h->max.target) return PL_MORE;
   pl_slice target = {l.p + m + 1, h->max.target + 1};
   size_t t = pl_span(target, PL_TARGET);
@@ -185,14 +189,26 @@ static pl_got peek_start (pl_head *h, pl_slice l, uint32_t at) {
   return t == target.n || target.p[t] != ' ' || over ? request_line(h, l, at) : PL_MORE;
 }
 
+static pl_got peek_field (pl_head *h, pl_slice l, uint32_t at) {
+  if (blank(l.p[0])) return h->nfields == 0 || !may_fold(h) ? fold_line(h, l, at) : PL_MORE;
+  return h->nfields == h->max.fields || !pl_is(l.p[0], PL_TCHAR) ? field_line(h, l, at) : PL_MORE;
+}
+
+static pl_got peek (pl_head *h, pl_slice l, uint32_t at) {
+  if (l.n == 0) return PL_MORE;
+  return h->state == START ? peek_start(h, l, at) : peek_field(h, l, at);
+}
+
 /* A line that ends in a bare LF: refused, but for what is wrong before it if there is such a thing. */
 static pl_got bare_lf (pl_head *h, pl_slice l, uint32_t at) {
-  if (h->state == START && l.n > 0 && request_line(h, l, at) == PL_FAIL) return PL_FAIL;
+  pl_got got = l.n == 0 ? PL_MORE : h->state == START ? request_line(h, l, at) : peek_field(h, l, at);
+  if (got == PL_FAIL) return got;
   return fail(h, PL_E_BAD_LINE_ENDING, at + l.n);
 }
 
 pl_got pl_head_step (pl_head *h, const char *p, size_t n) {
   size_t limit = n < h->max.bytes ? n : h->max.bytes;
+  if (n == 0) p = ""; /* NULL may stand for no bytes, but nothing may be added to it */
   if (h->state == FAILED) return PL_FAIL;
   while (h->state != DONE) {
     size_t from = h->line + h->scan, left = limit - from;
@@ -202,7 +218,7 @@ pl_got pl_head_step (pl_head *h, const char *p, size_t n) {
       h->scan = (uint32_t)len;
       pl_slice part = {p + h->line, len};
       if (len > 0 && part.p[len - 1] == '\r') part.n--; /* perhaps half of the line end */
-      if (peek_start(h, part, h->line) == PL_FAIL) return PL_FAIL;
+      if (peek(h, part, h->line) == PL_FAIL) return PL_FAIL;
       return n >= h->max.bytes ? fail(h, PL_E_HEADER_TOO_LARGE, h->max.bytes) : PL_MORE;
     }
     uint32_t at = h->line;
