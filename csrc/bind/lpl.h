@@ -128,5 +128,7 @@ int lpl_open_mpart (lua_State *L);
 int lpl_open_text (lua_State *L);
 int lpl_open_writer (lua_State *L);
 int lpl_open_poll (lua_State *L);
+int lpl_open_url (lua_State *L);
+int lpl_open_random (lua_State *L);
 
 #endif

@@ -63,6 +63,7 @@ typedef enum pl_got {
   X(MISSING_NAME, "missing-name", 400, "form-data part without a name")                            \
   X(TOO_MANY_PARTS, "too-many-parts", 413, "more parts than the limit")                            \
   X(TOO_MANY_PARAMETERS, "too-many-parameters", 413, "more parameters than the limit")             \
+  X(BAD_URL, "bad-url", 400, "malformed URL")                                                      \
   X(STALE_PART, "stale-part", 500, "the iterator has moved on: this part is over")                 \
   X(BODY_IN_USE, "body-in-use", 500, "the body is already read by the other of parts and body")    \
   X(CLOSED, "closed", 500, "closed")                                                               \

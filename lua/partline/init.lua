@@ -26,7 +26,7 @@ end
 
 local submodules = {
   reader = true, headers = true, message = true, multipart = true, server = true, connection = true,
-  loop = true,
+  loop = true, url = true,
 }
 
 -- The loop's functions that programs use most.
