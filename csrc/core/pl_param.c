@@ -66,13 +66,12 @@ int pl_params_next (pl_params *it, pl_param *out) {
   if (it->n == 0) return 0;
   size_t n = 0;
   while (n < it->n && it->p[n] != '=' && it->p[n] != ';') n++;
-  *out = (pl_param){.name = {it->p, n}, .value = {it->p + n, 0}};
+  *out = (pl_param){.name = trim((pl_slice){it->p, n}), .value = {it->p + n, 0}};
   drop(it, n);
-  if (it->n == 0 || it->p[0] == ';') {
-    out->name = trim(out->name);
-    return memchr(out->name.p, '"', out->name.n) ? -1 : 1;
-  }
+  if (memchr(out->name.p, '"', out->name.n)) return -1;
+  if (it->n == 0 || it->p[0] == ';') return 1;
   drop(it, 1);
+  skip_blanks(it); /* white space around "=" is what RFC 2045 inherits from RFC 822 */
   return it->n > 0 && it->p[0] == '"' ? quoted_value(it, out) : plain_value(it, out);
 }
 
@@ -111,7 +110,7 @@ static size_t pct_byte (pl_slice s, unsigned char *out) {
 /* The length of the valid UTF-8 sequence (RFC 3629) at the beginning of s, or 0. */
 static size_t utf8_sequence (pl_slice s) {
   const unsigned char *u = (const unsigned char *)s.p;
-  size_t n = u[0] < 0x80 ? 1 : u[0] >= 0xc2 && u[0] < 0xe0 ? 2 : (u[0] & 0xf0) == 0xe0 ? 3 : u[0] >= 0xf0 && u[0] < 0xf5 ? 4 : 0;
+  size_t n = u[0] < 0x80 ? 1 : u[0] < 0xc2 ? 0 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : u[0] < 0xf5 ? 4 : 0;
   if (n == 0 || n > s.n) return 0;
   for (size_t i = 1; i < n; i++)
     if ((u[i] & 0xc0) != 0x80) return 0;
@@ -191,12 +190,12 @@ bool pl_is_multipart (pl_slice t) {
 }
 
 /* RFC 2046 5.1.1 has fewer characters, but clients in the wild use others ("*****"); what would break the delimiter
-   line is refused. */
+   line is refused, and a backslash, which some readers take for an escape and others for itself. */
 static pl_err boundary_valid (pl_slice b, size_t max) {
   if (b.n == 0) return PL_E_NO_BOUNDARY;
   if (b.n > max) return PL_E_BOUNDARY_TOO_LONG;
   for (size_t i = 0; i < b.n; i++)
-    if ((unsigned char)b.p[i] < 0x20 || (unsigned char)b.p[i] >= 0x7f || b.p[i] == '"') return PL_E_INVALID_BOUNDARY;
+    if (!pl_is(b.p[i], PL_QDTEXT) || b.p[i] == '\t' || (unsigned char)b.p[i] >= 0x80) return PL_E_INVALID_BOUNDARY;
   return b.p[b.n - 1] == ' ' ? PL_E_INVALID_BOUNDARY : PL_OK;
 }
 
