@@ -511,9 +511,15 @@ static int reader_at_hand (lua_State *L) {
   return 1;
 }
 
-/* r:release(): for those who take the bytes of a claimed body over: whoever had it loses it */
+/* r:release(): for those who take the bytes of a claimed body over: whoever had it loses it. A body that was closed can
+   be read again by them, as long as the close threw nothing away that they need. */
 static int reader_release (lua_State *L) {
-  lpl_checkreader(L, 1)->claim = LPL_FREE;
+  lpl_reader *r = lpl_checkreader(L, 1);
+  r->claim = LPL_FREE;
+  if (r->closed && (r->ended || r->src == &lpl_from_limit)) {
+    r->closed = false;
+    if (r->err == PL_E_CLOSED) r->err = PL_OK;
+  }
   lua_settop(L, 1);
   return 1;
 }
@@ -544,6 +550,8 @@ static int new_string (lua_State *L) {
 /* (f, hint): hint, whether f is told how many bytes are wanted */
 static int new_function (lua_State *L) {
   luaL_checkany(L, 1);
+  bool callable = lua_isfunction(L, 1) || luaL_getmetafield(L, 1, "__call") != LUA_TNIL;
+  luaL_argcheck(L, callable, 1, "function expected");
   bool hint = lua_toboolean(L, 2);
   lpl_reader *r = lpl_newreader(L);
   lua_pushvalue(L, 1);
@@ -639,6 +647,7 @@ static int new_chunked (lua_State *L) {
   lua_settop(L, 2);
   bool lenient = false;
   if (!lua_isnil(L, 2)) {
+    luaL_checktype(L, 2, LUA_TTABLE);
     lua_getfield(L, 2, "lenient");
     lenient = lua_toboolean(L, -1);
   }
