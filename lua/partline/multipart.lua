@@ -46,7 +46,7 @@ function multipart.parse(source, content_type, limits)
   local wanted, max_boundary = core_limits(limits)
   local boundary, form, code = core.boundary(content_type, max_boundary)
   if not boundary then require("partline.core").text.raise(form, code) end
-  return core.parts(require("partline.reader").of(source), boundary, form, wanted, false)
+  return core.parts(require("partline.reader").of(source, 2), boundary, form, wanted, false)
 end
 
 --- A Content-Disposition value taken apart: `type`, `name`, `filename`, `["filename*"]`. With `form`, names decode as

@@ -11,15 +11,13 @@ local reader = {}
 --- The bytes of a string.
 ---@param s string
 ---@return partline.Reader
-function reader.from_string(s)
-  return class.string(s)
-end
+reader.from_string = class.string -- C itself, so that wrong use is told of under this name and at the caller's line
 
 -- How many bytes lie from offset `from` to offset `to`, both counted from 0 as in a Range field (RFC 9110 14.1.2).
 local function span(range)
   local from, to = range.from or 0, range.to
-  assert(math.type(from) == "integer" and from >= 0, "'from' must be a non-negative integer")
-  assert(to == nil or math.type(to) == "integer", "'to' must be an integer")
+  if math.type(from) ~= "integer" or from < 0 then error("'from' must be a non-negative integer", 3) end
+  if to ~= nil and math.type(to) ~= "integer" then error("'to' must be an integer", 3) end
   return from, to and math.max(to - from + 1, 0) or -1
 end
 
@@ -32,7 +30,9 @@ end
 function reader.from_file(file, range)
   local handle, own = file, false
   local from, count = span(range or {})
-  if type(file) == "string" then
+  local kind = io.type(file) or type(file)
+  if kind ~= "file" and kind ~= "string" then error("from_file: path or open file expected, got " .. kind, 2) end
+  if kind == "string" then
     local message
     handle, message = io.open(file, "rb")
     if not handle then return nil, message, "read-failed" end
@@ -49,15 +49,19 @@ end
 -- strings are skipped.
 ---@param f fun(): string?, string?, string?
 ---@return partline.Reader
-function reader.from_function(f)
-  return class["function"](f)
-end
+reader.from_function = class["function"]
 
 --- An LTN12 source.
 ---@param source fun(): string?, string?
 ---@return partline.Reader
-function reader.from_ltn12(source)
-  return class["function"](source)
+reader.from_ltn12 = class["function"]
+
+-- The same connection, but the socket stays its owner's: nothing here closes it.
+local function borrow(conn)
+  local lent = setmetatable({}, { __index = getmetatable(conn).__index })
+  for name, value in pairs(conn) do lent[name], conn[name] = value, nil end
+  if lent.pollfd then require("partline.loop").detach(lent.pollfd) end
+  return lent
 end
 
 --- A LuaSocket object, or any object with `receive`. Plain TCP and Unix sockets are read by their descriptor, without a
@@ -65,10 +69,17 @@ end
 -- owner's: `close` does not close it.
 ---@param sock table|userdata
 ---@param opts {timeout: number?}? seconds without progress (default 30)
----@return partline.Reader
+---@return partline.Reader|nil
+---@return string? message
+---@return string? code
 function reader.from_socket(sock, opts)
-  local transport = require("partline.transport.luasocket")
-  return require("partline.connection").reader(transport.wrap(sock), opts)
+  local kind = type(sock)
+  if not ((kind == "table" or kind == "userdata") and sock.receive) then
+    error("from_socket: socket or object with receive expected, got " .. kind, 2)
+  end
+  local conn, message, code = require("partline.transport.luasocket").wrap(sock)
+  if not conn then return nil, message, code end
+  return require("partline.connection").reader(borrow(conn), opts)
 end
 
 -- A piece of any size that fnl-http's methods, `read` or `receive` give.
@@ -90,39 +101,35 @@ end
 ---@param methods table
 ---@return partline.Reader
 function reader.make(source, methods)
+  if methods ~= nil and type(methods) ~= "table" then error("make: table expected, got " .. type(methods), 2) end
   return class["function"](pull(source, require("partline.options").read(methods)), true)
 end
 
 --- Whether `x` is a Reader.
 ---@param x any
 ---@return boolean
-function reader.is_reader(x)
-  return class.is(x)
-end
+reader.is_reader = class.is
 
 --- Decodes chunked transfer coding over `r` (RFC 9112 7.1); `trailers()` answers after the end.
 ---@param r partline.Reader
 ---@param limits {lenient: boolean?, chunk_line: integer?, chunk_ext: integer?, trailer: integer?}? bytes
 ---@return partline.Reader
-function reader.chunked(r, limits)
-  return class.chunked(r, limits)
-end
+reader.chunked = class.chunked
 
 --- Ends after `n` bytes, or with `r`.
 ---@param r partline.Reader
 ---@param n integer
 ---@return partline.Reader
-function reader.limit(r, n)
-  return class.limit(r, n)
-end
+reader.limit = class.limit
 
 --- A Reader of whatever holds bytes: a Reader, a string, a file handle, a function, or an object with `read` or
 -- `receive`.
 ---@param x any
+---@param level integer? whose fault it is when nothing can be read from x, as for `error` (1: the caller's)
 ---@return partline.Reader
-function reader.of(x)
+function reader.of(x, level)
   if class.is(x) then return x end
-  local kind = io.type(x) and "file" or type(x)
+  local kind = io.type(x) or type(x)
   if kind == "string" then return class.string(x) end
   if kind == "file" then return class.file(x, -1) end
   if kind == "function" then return class["function"](x) end
@@ -130,7 +137,7 @@ function reader.of(x)
   if (kind == "table" or kind == "userdata") and x.read then
     return class["function"](function(want) return x:read(want) end, true)
   end
-  error("cannot read from a " .. kind, 2)
+  error("cannot read from a " .. kind, (level or 1) + 1)
 end
 
 return reader
