@@ -70,9 +70,12 @@ struct lpl_reader {
   bool late;             /* a timeout was told since, and forgotten */
   bool hook;             /* LPL_UV_HOOK is set */
   bool done;             /* LPL_UV_DONE is set */
+  bool finalised;        /* nobody will finalise it again: it acquires no more */
+  uint8_t height;        /* Readers below */
   uint8_t claim;         /* lpl_claim: who reads a body that has parts */
   uint64_t max_all;      /* most that read("a") and a line may gather; 0: no limit */
   uint64_t given;        /* bytes given out */
+  uint32_t closes;       /* how often it was closed, for lpl_mark */
   size_t safe;           /* of the bytes ahead in up, so many are known to be ours */
   union {
     struct { const char *p; size_t n; } mem;                    /* string, or a function's current piece */
@@ -80,7 +83,7 @@ struct lpl_reader {
     struct { void *stream; int64_t left; bool own, live; } file; /* luaL_Stream; left -1: to its end; live: may wait */
     struct { int fd; const int *live; size_t size, run; double timeout, deadline; bool drained; } sock;
     struct { uint64_t left; bool exact; } limit;
-    struct { pl_chunk c; pl_buf trailer; pl_head head; pl_field *fields; } chunked;
+    struct { pl_chunk c; pl_buf trailer; pl_head head; } chunked; /* the fields lie behind the Reader */
     struct { void *parts; uint64_t generation; } part;
   } u;
 };
@@ -89,12 +92,18 @@ struct lpl_reader {
 pl_got lpl_view (lpl_reader *r, pl_slice *s);
 /* Uses n of the bytes that lpl_view showed. */
 void lpl_skip (lpl_reader *r, size_t n);
+/* Pushing what lpl_view shows may run finalisers, and they may read or close any Reader. So the mark of before goes with
+   the number of bytes that are used afterwards: raises when they are not ahead any more. */
+uint64_t lpl_mark (const lpl_reader *r);
+void lpl_use (lua_State *L, lpl_reader *r, size_t n, uint64_t mark);
 /* Makes what lpl_view shows longer, all in one piece: PL_DATA when it did. Moves the bytes. */
 pl_got lpl_extend (lpl_reader *r, size_t want);
 
 lpl_reader *lpl_checkreader (lua_State *L, int idx);
 /* A new harmless Reader on the top of the stack. */
 lpl_reader *lpl_newreader (lua_State *L);
+/* Puts r over up, which a user value keeps alive; raises when the pile is too high for the C stack. */
+void lpl_put_over (lua_State *L, lpl_reader *r, lpl_reader *up);
 /* A chunked decoder over the Reader at idx, on the top of the stack. */
 lpl_reader *lpl_push_chunked (lua_State *L, int idx, bool lenient);
 /* nil, message, code for the failure of the Reader at idx; returns 3. */
@@ -119,8 +128,8 @@ void lpl_push_headers (lua_State *L, const pl_head *h, const char *base);
 void lpl_push_order (lua_State *L, const pl_head *h, const char *base);
 /* Remembers the order of the fields of the table at idx: pops a string (a whole head) or an array of names and values. */
 void lpl_remember_order (lua_State *L, int idx);
-/* A limit of the table at idx (none: nil) by its name, or the default. */
-lua_Integer lpl_limit (lua_State *L, int idx, const char *name, lua_Integer def);
+/* A limit of the table at idx (none: nil) by its name, or the default; at most 2^30. */
+uint32_t lpl_limit (lua_State *L, int idx, const char *name, uint32_t def);
 
 int lpl_open_reader (lua_State *L);
 int lpl_open_head (lua_State *L);

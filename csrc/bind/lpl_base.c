@@ -91,7 +91,7 @@ int lpl_raise (lua_State *L) {
   return lua_error(L);
 }
 
-lua_Integer lpl_limit (lua_State *L, int idx, const char *name, lua_Integer def) {
+uint32_t lpl_limit (lua_State *L, int idx, const char *name, uint32_t def) {
   if (lua_isnoneornil(L, idx)) return def;
   lua_getfield(L, idx, name);
   lua_Integer v = def;
@@ -101,5 +101,5 @@ lua_Integer lpl_limit (lua_State *L, int idx, const char *name, lua_Integer def)
     if (!ok || v < 0) luaL_error(L, "limit '%s' must be a non-negative integer", name);
   }
   lua_pop(L, 1);
-  return v;
+  return v < 1 << 30 ? (uint32_t)v : 1u << 30;
 }

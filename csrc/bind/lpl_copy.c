@@ -164,12 +164,13 @@ static int move (lua_State *L, lpl_reader *r, int *why, int *nargs) {
     if (got == PL_FAIL) return failed_read(L);
     if (got == PL_MORE) return LPL_WAIT;
     size_t n = (lua_Unsigned)left < ahead.n ? (size_t)left : ahead.n;
+    uint64_t mark = lpl_mark(r);
     if (file) got = to_stream(file, ahead.p, &n);
     else if (s) got = to_descriptor(s->fd, ahead.p, &n);
     else if (w) got = lpl_writer_put(w, ahead.p, n, &n);
     else *nargs = push_call(L, (pl_slice){ahead.p, n = n < 65536 ? n : 65536});
     if (got == PL_FAIL) return failed_write(L);
-    lpl_skip(r, n);
+    lpl_use(L, r, n, mark);
     add_moved(L, n);
     *why = w ? WRITER_WAIT : SINK_CALL;
     if (got == PL_MORE || !(file || s || w)) return LPL_WAIT;

@@ -9,12 +9,19 @@
 #define VERSIONS "partline.versions"
 #define ORDER "partline.order" /* registry: weak table, headers -> whole head (string) or { name, value, ... } */
 
-/* The parser's memory: one per connection, used again for each message. */
+/* A parser of heads: one per connection. */
 typedef struct lpl_head {
-  pl_head h;
   pl_head_limits max;
-  pl_field field[1]; /* max.fields of them */
 } lpl_head;
+
+/* Its memory, used again for each message. It is lent to one read at a time: whoever reads with the same parser
+   meanwhile (another coroutine, a finaliser) has memory of his own. */
+enum { UV_MEMORY = 1 };
+
+typedef struct lpl_memory {
+  pl_head h;
+  pl_field field[1]; /* max.fields of them */
+} lpl_memory;
 
 /* ---- the table of fields ---- */
 
@@ -90,12 +97,14 @@ static bool find_key (lua_State *L) {
 }
 
 static int headers_index (lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
   if (lua_type(L, 2) != LUA_TSTRING || !find_key(L)) lua_pushnil(L);
   return 1;
 }
 
 /* A new name in another case is the old one. */
 static int headers_newindex (lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 3);
   if (lua_type(L, 2) == LUA_TSTRING && find_key(L)) {
     lua_pop(L, 1);
@@ -171,13 +180,12 @@ static int headers_order (lua_State *L) {
 static int head_new (lua_State *L) {
   lua_settop(L, 1);
   pl_head_limits max = {
-      .bytes = (uint32_t)lpl_limit(L, 1, "head", 16 * 1024),
-      .fields = (uint32_t)lpl_limit(L, 1, "fields", 100),
-      .target = (uint32_t)lpl_limit(L, 1, "target", 8 * 1024),
+      .bytes = lpl_limit(L, 1, "head", 16 * 1024),
+      .fields = lpl_limit(L, 1, "fields", 100),
+      .target = lpl_limit(L, 1, "target", 8 * 1024),
   };
-  luaL_argcheck(L, max.fields <= 100000 && max.bytes <= 1u << 30, 1, "limit out of range");
-  lpl_head *head = lpl_newuserdata(L, sizeof *head + max.fields * sizeof(pl_field), 0);
-  memset(head, 0, sizeof *head);
+  luaL_argcheck(L, max.fields <= 100000, 1, "limit 'fields' out of range");
+  lpl_head *head = lpl_newuserdata(L, sizeof *head, UV_MEMORY);
   head->max = max;
   luaL_setmetatable(L, HEAD);
   return 1;
@@ -189,7 +197,7 @@ static void set_string (lua_State *L, const char *key, const char *p, size_t n) 
 }
 
 /* The stack of a read. */
-enum { SELF = 1, FROM, ROLE, METHOD };
+enum { SELF = 1, FROM, ROLE, METHOD, MEMORY };
 
 /* The tables { name, major, minor } are shared by all messages. */
 static void push_version (lua_State *L, int minor) {
@@ -257,43 +265,62 @@ static pl_asked asked (lua_State *L) {
   return method && strcmp(method, "CONNECT") == 0 ? PL_ASKED_CONNECT : PL_ASKED_OTHER;
 }
 
-/* The head is complete at the front of s. */
-static int complete (lua_State *L, lpl_head *self, lpl_reader *r, pl_slice s) {
-  pl_head *h = &self->h;
+/* The head is complete at the front of s. Without memory for the message it stays there. */
+static int complete (lua_State *L, const pl_head *h, lpl_reader *r, pl_slice s) {
   pl_frame f;
+  uint64_t mark = lpl_mark(r);
   lua_pushlstring(L, s.p, h->bytes);
-  lpl_skip(r, h->bytes);
   const char *base = lua_tostring(L, -1);
   pl_err e = h->kind == PL_REQUEST ? pl_frame_request(h, base, &f) : pl_frame_response(h, base, asked(L), &f);
-  return e ? lpl_fail(L, e, f.err_at) : push_message(L, h, &f);
+  int n = e ? lpl_fail(L, e, f.err_at) : push_message(L, h, &f);
+  lpl_use(L, r, h->bytes, mark);
+  return n;
 }
 
 /* The number of answers, or LPL_WAIT. */
-static int read_step (lua_State *L, lpl_head *self, lpl_reader *r) {
+static int read_step (lua_State *L, pl_head *h, lpl_reader *r) {
   pl_slice s = {"", 0};
   pl_got got = lpl_view(r, &s);
   while (got == PL_DATA) {
-    lpl_head_again(&self->h, s.n);
-    got = pl_head_step(&self->h, s.p, s.n);
-    if (got == PL_END) return complete(L, self, r, s);
-    if (got == PL_FAIL) return lpl_fail(L, self->h.err, self->h.err_at);
+    lpl_head_again(h, s.n);
+    got = pl_head_step(h, s.p, s.n);
+    if (got == PL_END) return complete(L, h, r, s);
+    if (got == PL_FAIL) return lpl_fail(L, h->err, h->err_at);
     got = lpl_extend(r, 0);
     if (got == PL_DATA) got = lpl_view(r, &s);
   }
   if (got == PL_MORE) return LPL_WAIT;
   if (got == PL_FAIL) return lpl_reader_fail(L, FROM);
   if (lpl_view(r, &s) != PL_DATA) s.n = 0;
-  if (!pl_head_idle(&self->h, s.p, s.n)) return lpl_fail(L, PL_E_UNEXPECTED_EOF, s.n);
+  if (!pl_head_idle(h, s.p, s.n)) return lpl_fail(L, PL_E_UNEXPECTED_EOF, s.n);
   lua_pushnil(L);
   return 1;
 }
 
+static lpl_memory *borrow (lua_State *L, const lpl_head *self) {
+  lpl_getuv(L, SELF, UV_MEMORY);
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    return lpl_newuserdata(L, sizeof(lpl_memory) + self->max.fields * sizeof(pl_field), 0);
+  }
+  lua_pushnil(L);
+  lpl_setuv(L, SELF, UV_MEMORY);
+  return lua_touserdata(L, -1);
+}
+
+static int give_back (lua_State *L, int answers) {
+  lua_pushvalue(L, MEMORY);
+  lpl_setuv(L, SELF, UV_MEMORY);
+  return answers;
+}
+
 static int read_k (lua_State *L, int status, lua_KContext ctx) {
+  lpl_memory *m = lua_touserdata(L, MEMORY);
   (void)status;
   if (ctx) lpl_wait_end(L, FROM);
   for (;;) {
-    int n = read_step(L, lua_touserdata(L, SELF), lua_touserdata(L, FROM));
-    if (n != LPL_WAIT) return n;
+    int n = read_step(L, &m->h, lua_touserdata(L, FROM));
+    if (n != LPL_WAIT) return give_back(L, n);
     lua_callk(L, lpl_wait_begin(L, FROM), LPL_WAIT_RESULTS, 1, read_k);
     lpl_wait_end(L, FROM);
   }
@@ -309,7 +336,8 @@ static int head_read (lua_State *L) {
   int role = luaL_checkoption(L, ROLE, NULL, roles);
   luaL_checkstack(L, 24, NULL);
   lua_settop(L, METHOD);
-  pl_head_init(&self->h, role == 0 ? PL_REQUEST : PL_RESPONSE, self->max, self->field);
+  lpl_memory *m = borrow(L, self);
+  pl_head_init(&m->h, role == 0 ? PL_REQUEST : PL_RESPONSE, self->max, m->field);
   return read_k(L, LUA_OK, 0);
 }
 

@@ -22,8 +22,7 @@ typedef struct lpl_parts {
   bool closed;
   pl_err err;          /* of the body or of the scanner */
   uint64_t err_at;
-  pl_field *field;
-  char memory[1];      /* the delimiter */
+  pl_field field[1];   /* head.max.fields of them, and behind them the delimiter */
 } lpl_parts;
 
 static pl_got failed (lpl_parts *p, pl_err e, uint64_t at) {
@@ -121,7 +120,7 @@ static void push_content (lua_State *L, int idx, lpl_parts *p) {
   lpl_setuv(L, -2, LPL_UV_UP);
   r->u.part.parts = p;
   r->u.part.generation = p->generation;
-  r->up = p->body;
+  lpl_put_over(L, r, p->body);
   r->src = &from_part;
 }
 
@@ -211,13 +210,16 @@ static int raise (lua_State *L, const lpl_parts *p) {
   return lpl_raise(L);
 }
 
-/* A new part: one answer, the table. */
+/* A new part: one answer, the table. Until it is made the iterator counts as failed: without memory the part would be
+   lost unseen, and finalisers that run meanwhile must not move the scanner on. */
 static int next_part (lua_State *L, lpl_parts *p, size_t used, pl_slice head) {
-  lpl_skip(p->body, used - head.n);
-  lua_pushlstring(L, head.p, head.n);
-  lpl_skip(p->body, head.n);
+  failed(p, PL_E_NO_MEMORY, LPL_NOWHERE);
+  lpl_skip(p->body, used);
+  lua_pushlstring(L, head.p, head.n); /* skipped, but where they were until Lua runs */
   p->open = true;
+  p->generation++;
   push_part(L, 1, p, lua_tostring(L, -1));
+  p->err = PL_OK;
   return 1;
 }
 
@@ -291,18 +293,6 @@ static int parts_close (lua_State *L) {
   return 0;
 }
 
-static int parts_gc (lua_State *L) {
-  lpl_parts *p = luaL_checkudata(L, 1, PARTS);
-  if (p->field) {
-    void *ud;
-    pl_alloc alloc = lua_getallocf(L, &ud);
-    alloc(ud, p->field, sizeof(pl_field) * p->head.max.fields, 0);
-  }
-  p->field = NULL;
-  p->closed = true;
-  return 0;
-}
-
 /* multipart.boundary(content_type [, max]): boundary, is form-data | nil, message, code. RFC 2046 5.1.1. */
 static int boundary (lua_State *L) {
   pl_slice type, b;
@@ -315,20 +305,21 @@ static int boundary (lua_State *L) {
   return 2;
 }
 
-static void new_scanner (lua_State *L, lpl_parts *p, pl_slice b, bool form) {
-  pl_mpart_limits max = {(uint32_t)lpl_limit(L, 4, "parts", 1000)};
+/* A scanner for the delimiter b on the top of the stack; limits at 4. */
+static lpl_parts *new_scanner (lua_State *L, pl_slice b, bool form) {
+  pl_mpart_limits max = {lpl_limit(L, 4, "parts", 1000)};
   pl_head_limits head = {
-      .bytes = (uint32_t)lpl_limit(L, 4, "part_head", 16 * 1024),
-      .fields = (uint32_t)lpl_limit(L, 4, "part_fields", 16),
+      .bytes = lpl_limit(L, 4, "part_head", 16 * 1024),
+      .fields = lpl_limit(L, 4, "part_fields", 16),
   };
   if (head.fields > 10000) luaL_error(L, "limit 'part_fields' out of range");
-  void *ud;
-  pl_alloc alloc = lua_getallocf(L, &ud);
-  p->head.max = head;
-  p->field = alloc(ud, NULL, 0, sizeof(pl_field) * (head.fields + !head.fields));
-  if (p->field == NULL) luaL_error(L, "not enough memory");
+  size_t fields = sizeof(pl_field) * head.fields;
+  lpl_parts *p = lpl_newuserdata(L, sizeof *p + fields + b.n + PL_DELIMITER_EXTRA, PARTS_UV_COUNT);
+  memset(p, 0, sizeof *p);
   pl_head_init(&p->head, PL_PART_HEAD, head, p->field);
-  pl_mpart_init(&p->m, b, form, max, p->memory, &p->head);
+  pl_mpart_init(&p->m, b, form, max, (char *)(p + 1) + fields, &p->head);
+  luaL_setmetatable(L, PARTS);
+  return p;
 }
 
 /* multipart.parts(reader, boundary, is_form, limits, exclusive): the closure, nil, nil, closer. limits.parts,
@@ -338,14 +329,11 @@ static int new_parts (lua_State *L) {
   lpl_reader *body = lpl_checkreader(L, 1);
   b.p = luaL_checklstring(L, 2, &b.n);
   bool form = lua_toboolean(L, 3), exclusive = lua_toboolean(L, 5);
-  lpl_parts *p = lpl_newuserdata(L, sizeof *p + b.n + PL_DELIMITER_EXTRA, PARTS_UV_COUNT);
-  memset(p, 0, sizeof *p);
-  luaL_setmetatable(L, PARTS);
+  lpl_parts *p = new_scanner(L, b, form);
   lua_pushvalue(L, 1);
   lpl_setuv(L, -2, UV_BODY);
   p->body = body;
   p->exclusive = exclusive;
-  new_scanner(L, p, b, form);
   int self = lua_gettop(L);
   lua_pushvalue(L, self);
   lua_pushcclosure(L, parts_call, 1);
@@ -372,7 +360,7 @@ static int disposition (lua_State *L) {
 }
 
 int lpl_open_mpart (lua_State *L) {
-  static const luaL_Reg meta[] = {{"__gc", parts_gc}, {"__close", parts_close}, {NULL, NULL}};
+  static const luaL_Reg meta[] = {{"__gc", parts_close}, {"__close", parts_close}, {NULL, NULL}};
   static const luaL_Reg functions[] = {
       {"boundary", boundary}, {"parts", new_parts}, {"disposition", disposition}, {NULL, NULL}};
   luaL_newmetatable(L, PARTS);

@@ -18,20 +18,34 @@ enum {
   PIECE_MAX = 64 * 1024, /* most that read_some and source() give at once */
   TRAILER_FIELDS = 100,
   TRAILER_BYTES = 16 * 1024,
+  HEIGHT_MAX = 100, /* of Readers over each other */
   SIZE_LINE = 4 * 1024,
   EXTENSIONS = 16 * 1024
 };
 
 /* ---- life ---- */
 
-lpl_reader *lpl_newreader (lua_State *L) {
-  lpl_reader *r = lpl_newuserdata(L, sizeof *r, LPL_UV_COUNT);
-  memset(r, 0, sizeof *r);
+static void init_buf (lua_State *L, pl_buf *b) {
   void *ud;
   pl_alloc alloc = lua_getallocf(L, &ud);
-  pl_buf_init(&r->q, alloc, ud, 0);
+  pl_buf_init(b, alloc, ud, 0);
+}
+
+/* extra: room behind it */
+static lpl_reader *new_reader (lua_State *L, size_t extra) {
+  lpl_reader *r = lpl_newuserdata(L, sizeof *r + extra, LPL_UV_COUNT);
+  memset(r, 0, sizeof *r);
+  init_buf(L, &r->q);
   luaL_setmetatable(L, LPL_READER);
   return r;
+}
+
+lpl_reader *lpl_newreader (lua_State *L) { return new_reader(L, 0); }
+
+void lpl_put_over (lua_State *L, lpl_reader *r, lpl_reader *up) {
+  if (up->height >= HEIGHT_MAX) luaL_error(L, "more than %d readers over each other", HEIGHT_MAX);
+  r->height = (uint8_t)(up->height + 1);
+  r->up = up;
 }
 
 lpl_reader *lpl_checkreader (lua_State *L, int idx) { return luaL_checkudata(L, idx, LPL_READER); }
@@ -54,17 +68,22 @@ static void tell_done (lua_State *L, lpl_reader *r, bool ended) {
 static int reader_close (lua_State *L) {
   lpl_reader *r = lpl_checkreader(L, 1);
   if (r->src == &lpl_from_file && !r->closed && r->u.file.own) close_file(r->u.file.stream);
-  if (r->src == &lpl_from_chunked && !r->closed) {
+  if (r->src == &lpl_from_chunked) {
     pl_buf_free(&r->u.chunked.trailer);
-    r->u.chunked.trailer.alloc(r->u.chunked.trailer.ud, r->u.chunked.fields, sizeof(pl_field) * TRAILER_FIELDS, 0);
-    r->u.chunked.fields = NULL;
+    r->u.chunked.head.nfields = 0;
   }
   bool ended = r->ended && pl_buf_len(&r->q) == 0;
-  if (r->src) pl_buf_free(&r->q);
+  pl_buf_free(&r->q);
   r->closed = true;
+  r->closes++;
   if (r->done) tell_done(L, r, ended);
   lua_pushboolean(L, 1);
   return 1;
+}
+
+static int reader_gc (lua_State *L) {
+  lpl_checkreader(L, 1)->finalised = true;
+  return reader_close(L);
 }
 
 static int reader_tostring (lua_State *L) {
@@ -121,8 +140,9 @@ static int over_limit (lua_State *L, lpl_reader *r) {
 
 /* Pushes n bytes of what is ahead and uses them. */
 static int give (lua_State *L, lpl_reader *r, pl_slice s, size_t n) {
+  uint64_t mark = lpl_mark(r);
   lua_pushlstring(L, s.p, n);
-  lpl_skip(r, n);
+  lpl_use(L, r, n, mark);
   return 1;
 }
 
@@ -166,8 +186,9 @@ static int read_all (lua_State *L, lpl_reader *r) {
 }
 
 static int give_line (lua_State *L, lpl_reader *r, pl_slice s, size_t n, bool keep) {
+  uint64_t mark = lpl_mark(r);
   lua_pushlstring(L, s.p, n - (keep || s.p[n - 1] != '\n' ? 0 : 1));
-  lpl_skip(r, n);
+  lpl_use(L, r, n, mark);
   return 1;
 }
 
@@ -463,6 +484,7 @@ static int reader_preload (lua_State *L) {
   lpl_reader *r = lpl_checkreader(L, 1);
   size_t n;
   const char *p = luaL_checklstring(L, 2, &n);
+  luaL_argcheck(L, r->src && r->src->fill && !r->closed, 1, "reader of a socket or a file expected");
   luaL_argcheck(L, r->given == 0 && pl_buf_len(&r->q) == 0, 1, "reader has been read from");
   if (!pl_buf_append(&r->q, p, n)) return luaL_error(L, "not enough memory");
   lua_settop(L, 1);
@@ -516,7 +538,7 @@ static int reader_at_hand (lua_State *L) {
 static int reader_release (lua_State *L) {
   lpl_reader *r = lpl_checkreader(L, 1);
   r->claim = LPL_FREE;
-  if (r->closed && (r->ended || r->src == &lpl_from_limit)) {
+  if (r->closed && !r->finalised && (r->ended || r->src == &lpl_from_limit)) {
     r->closed = false;
     if (r->err == PL_E_CLOSED) r->err = PL_OK;
   }
@@ -613,7 +635,7 @@ static int new_limit (lua_State *L) {
   lpl_reader *r = lpl_newreader(L);
   lua_pushvalue(L, 1);
   lpl_setuv(L, -2, LPL_UV_UP);
-  r->up = up;
+  lpl_put_over(L, r, up);
   r->u.limit.left = (uint64_t)n;
   r->u.limit.exact = exact;
   r->src = &lpl_from_limit;
@@ -623,19 +645,14 @@ static int new_limit (lua_State *L) {
 lpl_reader *lpl_push_chunked (lua_State *L, int idx, bool lenient) {
   lpl_reader *up = lpl_checkreader(L, idx);
   idx = lua_absindex(L, idx);
-  lpl_reader *r = lpl_newreader(L);
+  lpl_reader *r = new_reader(L, sizeof(pl_field) * TRAILER_FIELDS);
   lua_pushvalue(L, idx);
   lpl_setuv(L, -2, LPL_UV_UP);
-  void *ud;
-  pl_alloc alloc = lua_getallocf(L, &ud);
-  pl_field *fields = alloc(ud, NULL, 0, sizeof(pl_field) * TRAILER_FIELDS);
-  if (fields == NULL) luaL_error(L, "not enough memory");
   pl_head_limits head = {TRAILER_BYTES, TRAILER_FIELDS, 0};
   pl_chunk_limits line = {SIZE_LINE, EXTENSIONS};
-  r->up = up;
-  r->u.chunked.fields = fields;
-  pl_buf_init(&r->u.chunked.trailer, alloc, ud, 0);
-  pl_head_init(&r->u.chunked.head, PL_TRAILER, head, fields);
+  lpl_put_over(L, r, up);
+  init_buf(L, &r->u.chunked.trailer);
+  pl_head_init(&r->u.chunked.head, PL_TRAILER, head, (pl_field *)(r + 1));
   pl_chunk_init(&r->u.chunked.c, line, lenient, &r->u.chunked.head);
   r->src = &lpl_from_chunked;
   return r;
@@ -651,9 +668,9 @@ static int new_chunked (lua_State *L) {
     lua_getfield(L, 2, "lenient");
     lenient = lua_toboolean(L, -1);
   }
-  uint32_t line = (uint32_t)lpl_limit(L, 2, "chunk_line", SIZE_LINE);
-  uint32_t ext = (uint32_t)lpl_limit(L, 2, "chunk_ext", EXTENSIONS);
-  uint32_t trailer = (uint32_t)lpl_limit(L, 2, "trailer", TRAILER_BYTES);
+  uint32_t line = lpl_limit(L, 2, "chunk_line", SIZE_LINE);
+  uint32_t ext = lpl_limit(L, 2, "chunk_ext", EXTENSIONS);
+  uint32_t trailer = lpl_limit(L, 2, "trailer", TRAILER_BYTES);
   lpl_reader *r = lpl_push_chunked(L, 1, lenient);
   r->u.chunked.c.max = (pl_chunk_limits){line, ext};
   r->u.chunked.head.max.bytes = trailer;
@@ -676,7 +693,7 @@ static void new_class (lua_State *L) {
       {"on_close", reader_on_close}, {"at_hand", reader_at_hand},     {NULL, NULL},
   };
   static const luaL_Reg meta[] = {
-      {"__gc", reader_close},           {"__close", reader_close}, {"__len", reader_length},
+      {"__gc", reader_gc},             {"__close", reader_close}, {"__len", reader_length},
       {"__tostring", reader_tostring}, {NULL, NULL},
   };
   luaL_newmetatable(L, LPL_READER);

@@ -64,6 +64,17 @@ void lpl_skip (lpl_reader *r, size_t n) {
   r->given += n;
 }
 
+uint64_t lpl_mark (const lpl_reader *r) {
+  uint64_t mark = 0;
+  for (; r; r = r->up) mark += r->given + ((uint64_t)r->closes << 48);
+  return mark;
+}
+
+void lpl_use (lua_State *L, lpl_reader *r, size_t n, uint64_t mark) {
+  if (lpl_mark(r) != mark) luaL_error(L, "a finaliser has used the reader");
+  lpl_skip(r, n);
+}
+
 /* Moves at most n of the bytes that pull shows into the queue. */
 static pl_got gather (lpl_reader *r, size_t most) {
   pl_slice s;
