@@ -50,6 +50,9 @@ function conn:shutdown(how) end
 ---@return string? code
 function conn:starttls(params, deadline) end
 
+---Closes so that the peer sees a failure instead of an end.
+function conn:abort() end
+
 function conn:close() end
 
 ---@class partline.transport.Listener
@@ -110,5 +113,12 @@ function transport.connect(opts) end
 ---@return string? message
 ---@return string? code
 function transport.wrap(sock, opts) end
+
+---A TLS context for starttls of many connections.
+---@param params table for LuaSec's ssl.newcontext
+---@return table? params for starttls
+---@return string? message
+---@return string? code
+function transport.tls_context(params) end
 
 return transport

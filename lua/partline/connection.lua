@@ -7,7 +7,8 @@ local loop = require("partline.loop")
 
 local connection = {}
 
-local TIMEOUT = 30 -- seconds without progress, unless told otherwise
+local TIMEOUT = 30             -- seconds without progress, unless told otherwise
+local FAIR_RUN = 1024 * 1024   -- bytes moved without a wait before the others have their turn
 
 -- Sockets that nobody wrapped are waited for in the default loop too.
 core.writer.set_wait(loop.wait)
@@ -16,14 +17,28 @@ local function wait_of(conn)
   return (conn.loop or loop).wait
 end
 
+-- Counts bytes that needed no wait, and lets the others run when they are many.
+local function fair(conn)
+  local run, sleep = 0, (conn.loop or loop).sleep
+  return function(n)
+    run = n and run + n or 0
+    if run < FAIR_RUN then return end
+    run = 0
+    sleep(0)
+  end
+end
+
 -- The next bytes of a connection that has no descriptor for us; `patience` holds timeout and deadline.
 local function receiver(conn, patience)
-  local now = (conn.loop or loop).now
+  local now, moved = (conn.loop or loop).now, fair(conn)
   return function(want)
     local deadline = patience.deadline
     while true do
       local bytes, message, code = conn:recv(want)
-      if bytes then return bytes end
+      if bytes then
+        moved(#bytes)
+        return bytes
+      end
       if code == "closed" then return nil end
       if code ~= "timeout" then return nil, message, code end
       local limit = patience.timeout and now() + patience.timeout
@@ -31,13 +46,14 @@ local function receiver(conn, patience)
       local ok
       ok, message, code = conn:wait("r", limit)
       if not ok then return nil, message, code end
+      moved()
     end
   end
 end
 
 -- Sends all of `bytes`, waiting as often as it takes: LuaSocket tells the last byte that went.
 local function sender(conn, patience)
-  local now = (conn.loop or loop).now
+  local now, moved = (conn.loop or loop).now, fair(conn)
   return function(bytes)
     local from = 1
     while from <= #bytes do
@@ -48,8 +64,10 @@ local function sender(conn, patience)
         local ok
         ok, message, code = conn:wait("w", patience.write_timeout and now() + patience.write_timeout)
         if not ok then return nil, message, code end
+        moved()
       end
     end
+    moved(#bytes)
     return true
   end
 end
@@ -122,13 +140,24 @@ function Connection:close()
   self.conn:close()
 end
 
+--- Closes so that the peer cannot take what it has for the whole. Idempotent.
+function Connection:abort()
+  self.reader:close()
+  self.writer:close()
+  local conn = self.conn
+  if conn.abort then conn:abort() else conn:close() end
+end
+
 --- Closes so that what was sent arrives: closing with unread bytes would reset the connection (RFC 9112 9.6). Ends our
--- direction, then discards up to `bytes` for up to `seconds`. May yield.
+-- direction, then discards up to `bytes` for up to `seconds`. TLS cannot end one direction; there, `unread` says
+-- whether there may be bytes to discard. May yield.
 ---@param bytes integer
 ---@param seconds number
-function Connection:linger(bytes, seconds)
-  if self.conn.sock and self.conn:shutdown("send") then
-    self:patient(nil, (self.conn.loop or loop).now() + seconds)
+---@param unread boolean?
+function Connection:linger(bytes, seconds, unread)
+  local conn = self.conn
+  if conn.sock and (conn:shutdown("send") or conn.tls and unread) then
+    self:patient(nil, (conn.loop or loop).now() + seconds)
     self.reader:skip(bytes)
   end
   self:close()

@@ -489,7 +489,7 @@ local function cancel(self, task, why)
   return true
 end
 
---- Ends a task's sleep early: it returns true. → whether the task was asleep; one that does anything else is left alone.
+--- Ends a task's sleep early: it returns true. → whether the task was asleep; any other is left alone.
 local function rouse(self, task)
   local waiter = task.nested or task
   if waiter.slots ~= SLEEP then return false end
@@ -593,7 +593,8 @@ local function bind(api, backend)
   for name, method in pairs(methods) do
     api[name] = function(...) return method(self, ...) end
   end
-  api.wait = function(fd, mode, deadline, pass) return wait(self, fd, mode, deadline, pass) end -- the busy one: no varargs
+  -- the busy one, without varargs
+  api.wait = function(fd, mode, deadline, pass) return wait(self, fd, mode, deadline, pass) end
   api.now = now
   api.deadline_in = function(seconds) return now() + seconds end
   return api

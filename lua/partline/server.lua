@@ -11,6 +11,7 @@ local writing = require("partline.writing")
 
 local errors = core.text.errors()
 local is_reader = core.reader.is
+local write_response = writing.write_response
 
 local server = {}
 
@@ -24,97 +25,221 @@ local defaults = {
   drain_bytes = 1024 * 1024, drain_timeout = 2, -- of a body that the handler left unread
 }
 
+local MAX_PARSERS = 64    -- kept for the next heads; a connection has one only while its head arrives
+local FAIR_REQUESTS = 100 -- pipelined requests of one connection before the others have their turn
+
 ---@class partline.Server
 local Server = {}
 
 -- ---- answers of our own ----
 
 local function plain(status, why)
+  if type(why) ~= "string" then why = writing.reason(status) end
   return {
-    status = status, headers = { ["Content-Type"] = "text/plain; charset=utf-8" },
-    body = (why or writing.reason(status)) .. "\n",
+    status = status, headers = { ["Content-Type"] = "text/plain; charset=utf-8" }, body = why .. "\n",
   }
 end
 
 local function count_error(self, code)
-  local counts = self.counts
-  counts.errors[code] = (counts.errors[code] or 0) + 1
+  local counts = self.counts.errors
+  counts[code] = (counts[code] or 0) + 1
 end
 
 -- ---- the log ----
 
 local log_months = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" }
+local stamp = { at = -1, text = "" } -- of this second
 
--- The common log format, in UTC.
-local function log_line(peer, request, status, bytes)
-  local t = os.date("!*t")
-  local stamp = ("%02d/%s/%d:%02d:%02d:%02d +0000"):format(t.day, log_months[t.month], t.year, t.hour, t.min, t.sec)
-  local line = request and ("%s %s HTTP/1.%d"):format(request.method, request.target, request.protocol_version.minor)
-  line = (line or "-"):gsub('["\\\0-\31\127-\255]', function(c) return ("\\x%02x"):format(c:byte()) end)
-  return ('%s - - [%s] "%s" %d %d'):format(peer, stamp, line, status, bytes)
+-- The common log format's time, in UTC.
+local function log_time()
+  local time = os.time()
+  if time ~= stamp.at then
+    local t = os.date("!*t", time)
+    stamp.at = time
+    stamp.text = ("%02d/%s/%d:%02d:%02d:%02d +0000"):format(t.day, log_months[t.month], t.year, t.hour, t.min, t.sec)
+  end
+  return stamp.text
 end
 
+local function log_line(peer, request, status, bytes)
+  local line = request and ("%s %s HTTP/1.%d"):format(request.method, request.target, request.protocol_version.minor)
+  line = (line or "-"):gsub('["\\\0-\31\127-\255]', function(c) return ("\\x%02x"):format(c:byte()) end)
+  return ('%s - - [%s] "%s" %d %d'):format(peer, log_time(), line, status, bytes)
+end
+
+local function stderr(text, why)
+  io.stderr:write("partline.server: ", text, tostring(why), "\n")
+end
+
+-- bytes: of the body, as it went.
 local function log(self, c, request, status, bytes)
   local sink = self.opts.log
   if not sink then return end
   if not c.peer then c.peer = c.conn:peername() or "-" end
   local line = log_line(c.peer, request, status, bytes)
-  if type(sink) == "function" then return sink(line, request, status, bytes) end
-  sink:write(line, "\n")
+  if type(sink) == "function" then
+    local ok, why = pcall(sink, line, request, status, bytes)
+    if not ok then stderr("log failed: ", why) end
+  else
+    sink:write(line, "\n")
+  end
+end
+
+-- ---- faults ----
+
+-- What xpcall makes of an error: `value` as on_error gets it, and the traceback.
+local function failure(err)
+  if type(err) == "table" and math.tointeger(err.status) and err.status < 500 then return { value = err } end
+  local text = type(err) == "table" and type(err.message) == "string" and err.message or tostring(err)
+  local trace = debug.traceback(text, 2)
+  return { value = type(err) == "table" and err or trace, trace = trace }
+end
+
+local function report(self, value, request, trace)
+  local on_error = self.opts.on_error
+  if not on_error then return stderr("", trace or value) end
+  local ok, why = pcall(on_error, value, request, trace)
+  if not ok then stderr("on_error failed: ", why) end
+end
+
+-- The code of a body that failed by its peer's fault: then that is why its handler failed too. And its status.
+local function body_fault(request)
+  local body = request and request.body
+  if not body then return nil end
+  local _, _, code = body:status()
+  local known = code and errors[code]
+  if code == "read-failed" then return code, 400 end -- reset: nobody will read the answer
+  if known and known.status < 500 then return code, known.status end
+  return nil
+end
+
+local function status_of(err)
+  local status = type(err) == "table" and math.tointeger(err.status)
+  return status and status >= 400 and status < 600 and status or 500
+end
+
+-- What answers a request whose handler failed with a `failure`.
+local function answer_to(self, failed, request)
+  local err = failed.value
+  local code, status = body_fault(request)
+  if code then
+    count_error(self, code)
+    return plain(status, errors[code].text)
+  end
+  local known = type(err) == "table" and errors[err.code]
+  if known then count_error(self, err.code) end
+  status = status_of(err)
+  if status < 500 then return plain(status, known and known.text or err.message) end
+  report(self, err, request, failed.trace)
+  return plain(status)
 end
 
 -- ---- the handler ----
 
-local function traceback(err)
-  if type(err) == "table" then return err end -- our own error objects say enough
-  return debug.traceback(tostring(err), 2)
-end
-
-local function report(self, err, request)
-  local on_error = self.opts.on_error
-  if not on_error then
-    io.stderr:write("partline.server: ", tostring(err), "\n")
-    return
-  end
-  local ok, why = pcall(on_error, err, request)
-  if not ok then io.stderr:write("partline.server: on_error failed: ", tostring(why), "\n") end
-end
-
--- What a raised value answers: an error object of a body with its status, anything else 500.
-local function answer_to(self, err, request)
-  local status = type(err) == "table" and math.tointeger(err.status)
-  if type(err) == "table" and err.code then count_error(self, err.code) end
-  if status and status >= 400 and status < 500 then return plain(status, tostring(err)) end
-  report(self, err, request)
-  return plain(status and status < 600 and status > 500 and status or 500)
-end
-
 local function normalize(result)
-  if type(result) == "table" and not is_reader(result) then return result end
-  if type(result) == "string" then
+  local kind = type(result)
+  if kind == "table" then return result end
+  if kind == "string" then
     return { status = 200, headers = { ["Content-Type"] = "text/plain; charset=utf-8" }, body = result }
   end
   if is_reader(result) then return { status = 200, body = result } end
   return nil
 end
 
--- → a response table, and whether the handler failed.
 local function call_handler(self, request)
-  local ok, result = xpcall(self.handler, traceback, request)
-  if not ok then return answer_to(self, result, request), true end
+  local ok, result = xpcall(self.handler, failure, request)
+  if not ok then return answer_to(self, result, request) end
   local response = normalize(result)
   if response then return response end
   report(self, "the handler returned a " .. type(result) .. ", not a response", request)
-  return plain(500), true
+  return plain(500)
 end
 
--- ---- one request ----
+-- ---- the answer ----
 
--- Whether the connection can carry another request: what is left of the body is read and dropped, within limits.
-local function drain(self, c, request)
-  local body = request.body
+-- As write_response, but what the program's own functions raise comes back as a `failure`. They are only called for
+-- bodies that are not plain strings.
+local function write_guarded(c, response, about)
+  local writer = c.writer
+  local before = writer:status()
+  local ok, keep_alive, text, code, begun = xpcall(write_response, failure, writer, response, about)
+  if ok then return keep_alive, text, code, begun end
+  local sent, _, broken = writer:status()
+  begun = sent ~= before or broken ~= nil
+  if not begun then writer:discard() end
+  return nil, keep_alive, nil, begun
+end
+
+local function write(c, response, about)
+  if type(response.body) == "string" and not response.stream and not response.multipart and not response.trailers then
+    return write_response(c.writer, response, about)
+  end
+  return write_guarded(c, response, about)
+end
+
+-- A response that could not be sent. Before its first byte left, → another one to take its place; afterwards, nil.
+local function recover(self, c, request, about, why, code, begun)
+  local _, _, broken = c.writer:status()
+  if broken then
+    count_error(self, broken)
+    return nil
+  end
+  local failed = type(why) == "table" and why or { value = why }
+  if not begun then return answer_to(self, failed, request) end
+  if code then count_error(self, code) end
+  if not body_fault(request) then report(self, failed.value, request, failed.trace) end
+  if about.framing == "close" then c:abort() end -- half a body must not pass as whole
+  return nil
+end
+
+-- A response's Reader or file is ours to close; the request's body is closed where it is drained.
+local function close_body(response, request)
+  local body = response.body
+  if body == nil or type(body) == "string" or request and body == request.body then return end
+  if is_reader(body) or io.type(body) == "file" then body:close() end
+end
+
+-- → whether the connection goes on, and the response that was sent.
+local function send(self, c, request, response, about)
+  local before = self.opts.log and c.writer:status()
+  local keep_alive, why, code, begun = write(c, response, about)
+  close_body(response, request)
+  if keep_alive == nil then
+    local instead = recover(self, c, request, about, why, code, begun)
+    if instead then
+      response = instead
+      keep_alive = write_response(c.writer, response, about)
+    end
+  end
+  if before then log(self, c, request, response.status or 200, c.writer:status() - before - (about.head_bytes or 0)) end
+  return keep_alive or false, response
+end
+
+-- Sends a refusal of ours and says that the connection is over.
+local function refuse(self, c, request, code)
+  local known = errors[code] or { status = 400 }
+  count_error(self, code)
+  c.unread = true
+  local about = { keep_alive = false, method = request and request.method }
+  return (send(self, c, request, plain(known.status, known.text), about))
+end
+
+-- ---- bodies that the handler left unread ----
+
+-- Is the body at its end, or near enough to be read and dropped? Asked before the answer says what becomes of the
+-- connection.
+local function can_drain(self, body)
   if not body then return true end
   body:release()
+  local state = body:status()
+  local length = body:length()
+  return state == "ended" or state == "open" and (length == nil or length <= self.opts.drain_bytes)
+end
+
+-- Whether the connection can carry another request: what is left of the body is read and dropped, within limits.
+local function drain(self, c, body)
+  if not body then return true end
+  body:release() -- a body that sent itself back has been read since
   local state = body:status()
   if state == "open" then
     c:patient(nil, self.loop.now() + self.opts.drain_timeout)
@@ -127,75 +252,84 @@ local function drain(self, c, request)
   return state == "ended"
 end
 
-local function send(self, c, request, response, about)
-  local before = c.writer:status()
-  local keep_alive, text, code, begun = writing.write_response(c.writer, response, about)
-  if keep_alive == nil and not begun then -- refused before a byte was sent: the handler's fault
-    report(self, text, request)
-    response = plain(500)
-    keep_alive, text, code = writing.write_response(c.writer, response, about)
-  end
-  local sent = c.writer:status() - before
-  self.counts.bytes_out = self.counts.bytes_out + sent
-  log(self, c, request, response.status or 200, sent)
-  if keep_alive == nil then
-    count_error(self, code)
-    return nil, text, code
-  end
-  return keep_alive
-end
+-- ---- one request ----
 
--- Sends a refusal of ours and says that the connection is over.
-local function refuse(self, c, request, code)
-  local known = errors[code] or { status = 400 }
-  count_error(self, code)
-  send(self, c, request, plain(known.status, known.text), { keep_alive = false, method = request and request.method })
-  return false
-end
-
-local function upgrade(self, c, response)
-  local writer = c.writer
-  local head, text, code = writing.write_response(writer, { status = 101, headers = response.headers }, {})
-  if head == nil then
-    count_error(self, code)
-    return nil, text, code
-  end
-  c:patient()
-  local ok, err = xpcall(response.upgrade, traceback, c.reader, writer)
-  if not ok then report(self, err) end
-  writer:flush()
-  return false
-end
-
--- 100 Continue goes out when the handler first has to wait for the body (RFC 9110 10.1.1).
+-- 100 Continue goes out when somebody first has to wait for the body (RFC 9110 10.1.1).
 local function expect_continue(c)
   local asked = { sent = false }
-  c.reader:on_wait(function()
+  function asked.send()
     asked.sent = true
     local ok, text, code = c.writer:write("HTTP/1.1 100 Continue\r\n\r\n")
     if ok then ok, text, code = c.writer:flush() end
     if ok then return true end
     return nil, text, code
-  end)
+  end
+  c.reader:on_wait(asked.send)
   return asked
+end
+
+-- The body was not asked for, so it may never come. One that sends itself back is asked for now. → whether the
+-- connection must end.
+local function settle_expectation(c, request, response, asked)
+  c.reader:on_wait(nil)
+  if asked.sent then return false end
+  if response.body ~= request.body or response.stream then return true end
+  asked.send()
+  return false
+end
+
+-- May the response hand the connection over?
+local function may_upgrade(request, response, about)
+  if request.method == "CONNECT" then return (response.status or 101) // 100 == 2 end
+  return about.upgrade and request.protocol_version.minor > 0 and (response.status or 101) == 101
+end
+
+-- The connection becomes the program's: its function gets what the server read and wrote with.
+local function upgrade(self, c, request, response, about)
+  if not may_upgrade(request, response, about) then
+    report(self, "the handler upgrades a connection that did not ask for it", request)
+    send(self, c, request, plain(500), about)
+    return
+  end
+  if not drain(self, c, request.body) then return refuse(self, c, request, "body-too-large") end
+  local head = { status = response.status or 101, headers = response.headers, reason_phrase = response.reason_phrase }
+  about.keep_alive = true
+  local _, sent = send(self, c, request, head, about)
+  if sent ~= head then return end
+  c:patient()
+  local ok, failed = xpcall(response.upgrade, failure, c.reader, c.writer)
+  if not ok then report(self, failed.value, request, failed.trace) end
+  c.writer:flush()
 end
 
 -- → whether the connection goes on.
 local function serve_request(self, c, request, about)
-  local counts = self.counts
-  counts.requests = counts.requests + 1
+  local body = request.body
+  self.counts.requests = self.counts.requests + 1
+  about.method, about.http10 = request.method, request.protocol_version.minor == 0
   if about.expect == "other" then return refuse(self, c, request, "expectation-failed") end
-  local asked = about.expect == "continue" and request.body and expect_continue(c)
-  c:patient(self.opts.body_timeout)
-  local response, failed = call_handler(self, request)
-  if response.upgrade and response.status == 101 then return upgrade(self, c, response) end
-  local waiting = asked and not asked.sent -- the peer may never send the body it was not asked for
-  if asked then c.reader:on_wait(nil) end
-  local keep = about.keep_alive and not failed and not waiting and not self.stopping
-  local http10 = request.protocol_version.minor == 0
-  local keep_alive = send(self, c, request, response, { method = request.method, http10 = http10, keep_alive = keep })
-  if waiting and request.body then request.body:close() return false end
-  return drain(self, c, request) and keep_alive or false
+  local asked = body and about.expect == "continue" and expect_continue(c)
+  if body then c:patient(self.opts.body_timeout) end
+  local response = call_handler(self, request)
+  local over = asked and settle_expectation(c, request, response, asked)
+  if response.upgrade then return upgrade(self, c, request, response, about) end
+  if over or self.stopping or about.keep_alive and not can_drain(self, body) then about.keep_alive = false end
+  c.unread = body ~= nil
+  if not send(self, c, request, response, about) then return false end
+  return drain(self, c, body)
+end
+
+-- ---- connections ----
+
+-- The memory of a head that is being read: shared by the connections, since few of them are reading one.
+local function take_parser(self)
+  local parsers = self.parsers
+  return table.remove(parsers) or message.parser(self.opts)
+end
+
+local function give_parser(self, parser)
+  local parsers = self.parsers
+  if #parsers < MAX_PARSERS then parsers[#parsers + 1] = parser end
 end
 
 -- Waits for the next head. → request, about | nil: the connection is over.
@@ -207,77 +341,117 @@ local function next_request(self, c, first)
   c.idle = false
   if not byte then
     if code == "timeout" and first then refuse(self, c, nil, "timeout") end
+    if code == "read-failed" then count_error(self, code) end
     return nil
   end
   if not first then c:patient(nil, now() + opts.head_timeout) end
+  local parser = take_parser(self)
   local request, about
-  request, about, code = message.next_request(c.reader, self:parser_of(c))
+  request, about, code = message.next_request(c.reader, parser)
+  give_parser(self, parser)
   if request then return request, about end
-  if code and code ~= "read-failed" and code ~= "closed" then refuse(self, c, nil, code) end
-  return nil, code
+  if code == "read-failed" then count_error(self, code)
+  elseif code and code ~= "closed" then refuse(self, c, nil, code) end
+  return nil
 end
-
-function Server:parser_of(c)
-  c.parser = c.parser or message.parser(self.opts)
-  return c.parser
-end
-
--- ---- connections ----
 
 local function serve_all(self, c)
-  local first = true
-  while not self.stopping or first do
-    local request, about = next_request(self, c, first)
-    if not request then return end
-    if not serve_request(self, c, request, about) then return end
+  local served = 0
+  repeat
+    local request, about = next_request(self, c, served == 0)
+    if not request or not serve_request(self, c, request, about) then return end
     c.reader:idle()
-    first = false
-  end
+    served = served + 1
+    if served % FAIR_REQUESTS == 0 then self.loop.sleep(0) end
+  until self.stopping
 end
 
-local function handshake(self, conn)
-  if not self.opts.tls then return true end
-  local ok, text, code = conn:starttls(self.opts.tls, self.loop.now() + self.opts.head_timeout)
-  if ok then return true end
-  count_error(self, code)
-  return nil, text
+local function handshake(self, c)
+  local tls = self.tls
+  if not tls then return true end
+  local conn = c.conn
+  c.idle = true
+  local ok, _, code = conn:starttls(tls, self.loop.now() + self.opts.head_timeout)
+  if not ok then
+    count_error(self, code)
+    conn:close()
+    return false
+  end
+  local fresh = connection.new(conn, self.opts) -- the socket is another object now
+  c.reader, c.writer, c.direct, c.patience = fresh.reader, fresh.writer, fresh.direct, fresh.patience
+  return true
+end
+
+local function notify(self)
+  for task in pairs(self.waiting) do self.loop.rouse(task) end
+end
+
+local function account(self, c)
+  local counts = self.counts
+  local _, received = c.reader:status()
+  counts.bytes_in, counts.bytes_out = counts.bytes_in + received, counts.bytes_out + c.writer:status()
+  counts.connections = counts.connections - 1
+  self.open[c] = nil
+  notify(self)
+end
+
+local function guarded(self, f, ...)
+  local ok, failed = xpcall(f, failure, ...)
+  if not ok then report(self, failed.value, nil, failed.trace) end
 end
 
 local function serve_connection(self, conn)
   local c = connection.new(conn, self.opts)
+  c.task = self.loop.running()
   self.open[c] = true
-  if handshake(self, conn) then
-    if self.opts.tls then -- the socket is another object now
-      self.open[c] = nil
-      c = connection.new(conn, self.opts)
-      self.open[c] = true
+  if handshake(self, c) then guarded(self, serve_all, self, c) end
+  guarded(self, c.linger, c, self.opts.drain_bytes, self.opts.drain_timeout, c.unread)
+  account(self, c)
+end
+
+-- A failure of accept, told once a second at most: it may come in floods.
+local function complain(self, text)
+  local now = self.loop.now()
+  if now < self.quiet_until then return end
+  self.quiet_until = now + 1
+  report(self, text)
+end
+
+-- Sleeps until over() or the deadline: in a task until it is roused, elsewhere by running the loop. → over().
+local function await(self, over, deadline)
+  local loop = self.loop
+  local task = loop.running()
+  while not over() do
+    local left = deadline and deadline - loop.now() or math.huge
+    if left <= 0 then return false end
+    if task then
+      self.waiting[task] = true
+      local ok = loop.sleep(left)
+      self.waiting[task] = nil
+      if not ok then return false end
+    elseif not loop.step(left < math.huge and left or nil) then
+      return over()
     end
-    local ok, err = xpcall(serve_all, traceback, self, c)
-    if not ok then report(self, err) end
   end
-  local ok, err = pcall(c.linger, c, self.opts.drain_bytes, self.opts.drain_timeout)
-  if not ok then report(self, err) end
-  self.open[c] = nil
-  self.counts.connections = self.counts.connections - 1
+  return true
 end
 
 local function accept_all(self)
-  local loop = self.loop
+  local loop, counts, most = self.loop, self.counts, self.opts.max_connections
+  local function room() return counts.connections < most or self.stopping end
   while not self.stopping do
-    if self.counts.connections >= self.opts.max_connections then
-      loop.sleep(0.05) -- accept pauses; the backlog holds who comes
-    else
-      local conn, text, code = self.listener:accept()
-      if conn then
-        self.counts.connections = self.counts.connections + 1
-        self.counts.accepted = self.counts.accepted + 1
-        loop.spawn(serve_connection, self, conn)
-      elseif code == "closed" then
-        return
-      else
-        count_error(self, code)
-        if code ~= "aborted" and code ~= "too-many-files" then report(self, text) loop.sleep(0.1) end
-      end
+    local conn, text, code
+    if room() then conn, text, code = self.listener:accept() else await(self, room) end
+    if conn then
+      counts.connections = counts.connections + 1
+      counts.accepted = counts.accepted + 1
+      loop.spawn(serve_connection, self, conn)
+    elseif code == "closed" then
+      return
+    elseif code then
+      count_error(self, code)
+      complain(self, text)
+      if code ~= "aborted" and code ~= "too-many-files" then loop.sleep(0.1) end
     end
   end
 end
@@ -285,69 +459,104 @@ end
 -- ---- what programs call ----
 
 --- One round of the loop: waits up to `timeout` seconds. → whether the server still runs.
+---@param timeout number?
+---@return boolean
 function Server:step(timeout)
   return self.loop.step(timeout) and not self.closed
 end
 
+--- For life in another loop: the descriptor to watch, what for, and seconds until `step` must run in any case.
+function Server:pollfd() return self.loop.pollfd() end
+function Server:events() return self.loop.events() end
+function Server:timeout() return self.loop.timeout() end
+
 --- Runs the loop until the server is stopped. In a task it waits there.
+---@return boolean
 function Server:wait()
-  local loop = self.loop
-  if loop.running() then
-    while not self.closed do loop.sleep(0.1) end
-    return true
-  end
-  while not self.closed and loop.step() do end -- luacheck: ignore 542
+  await(self, function() return self.closed and next(self.open) == nil end)
   return true
 end
 
+-- Is there a connection left, but for the one whose handler is asking?
+local function others_open(self)
+  local me = self.loop.running()
+  for c in pairs(self.open) do
+    if not me or c.task ~= me then return true end
+  end
+  return false
+end
+
 --- No new connections; idle ones are closed, running handlers may finish within `grace` seconds (10), then they are
--- cut off. In a task it returns when all is over; elsewhere it runs the loop until then.
+-- cut off. In a task it returns when all is over; elsewhere it runs the loop until then. A handler may call it: its own
+-- answer is sent all the same.
 ---@param grace number?
+---@return boolean
 function Server:stop(grace)
   if self.closed then return true end
   self.stopping = true
   self.listener:close()
+  notify(self)
   for c in pairs(self.open) do
     if c.idle then c.conn:close() end
   end
-  local loop = self.loop
-  local deadline = loop.now() + (grace or 10)
-  while next(self.open) and loop.now() < deadline do
-    if loop.running() then loop.sleep(0.01) else loop.step(math.max(deadline - loop.now(), 0)) end
-  end
+  await(self, function() return not others_open(self) end, self.loop.now() + (grace or 10))
   return self:close()
 end
 
---- Closes everything at once. Idempotent.
+--- Closes everything at once: connections end, and the waits of their handlers fail with `"closed"`. Idempotent.
+---@return boolean
 function Server:close()
   self.stopping, self.closed = true, true
   self.listener:close()
-  for c in pairs(self.open) do c.conn:close() end
+  local me = self.loop.running()
+  for c in pairs(self.open) do
+    if not me or c.task ~= me then
+      self.open[c] = nil
+      c.conn:close()
+      self.loop.cancel(c.task, "server closed")
+    end
+  end
+  notify(self)
   return true
 end
 
---- Counters since the start: `connections` (open now), `accepted`, `requests`, `bytes_out`, `errors` by code.
+--- Counters since the start: `connections` (open now), `accepted`, `requests`, `bytes_in`, `bytes_out`, `errors` by
+-- code.
+---@return table
 function Server:stats()
-  local counts, copy = self.counts, {}
-  for name, value in pairs(counts) do copy[name] = value end
+  local copy = {}
+  for name, value in pairs(self.counts) do copy[name] = value end
   copy.errors = {}
-  for code, n in pairs(counts.errors) do copy.errors[code] = n end
+  for code, n in pairs(self.counts.errors) do copy.errors[code] = n end
+  for c in pairs(self.open) do
+    local _, received = c.reader:status()
+    copy.bytes_in, copy.bytes_out = copy.bytes_in + received, copy.bytes_out + c.writer:status()
+  end
   return copy
 end
 
 -- Methods answer to a dot too: `server.wait()`.
-local function either_way(self, name)
-  local method = Server[name]
+local function either_way(self, method)
   return function(first, ...)
     if first == self then return method(self, ...) end
     return method(self, first, ...)
   end
 end
 
+local function new_server(handler, opts)
+  local self = {
+    handler = handler, opts = opts, loop = opts.loop or default_loop, open = {}, waiting = {}, parsers = {},
+    stopping = false, closed = false, quiet_until = 0,
+    counts = { connections = 0, accepted = 0, requests = 0, bytes_in = 0, bytes_out = 0, errors = {} },
+  }
+  for name, method in pairs(Server) do self[name] = either_way(self, method) end
+  return self
+end
+
 --- Starts a server; it runs when the loop does (`wait`, `step`, or `partline.run`).
 -- `handler(request)` returns a response table (`status`, `headers`, `body`: string, Reader, file handle or function
--- returning pieces; or `stream = function(write) … end`; or `upgrade = function(reader, writer) … end` with 101), a
--- string, a Reader, or raises. It may yield anywhere.
+-- returning pieces; or `stream = function(write) … end`, or `multipart`, or `upgrade = function(reader, writer) … end`
+-- with 101), a string, a Reader, or raises. It may yield anywhere.
 ---@param handler fun(request: partline.Request): any
 ---@param opts table? host, port (0 picks one), unix, reuseport, tls, limits and timeouts (doc/server.md), on_error, log
 ---@return partline.Server|nil
@@ -355,19 +564,20 @@ end
 ---@return string? code
 function server.start(handler, opts)
   if handler == nil then error("a handler is required", 2) end
-  local self = setmetatable({ handler = handler, opts = options.read(opts, defaults) }, { __index = Server })
-  local transport = self.opts.transport or require("partline.transport.luasocket")
-  self.loop = self.opts.loop or default_loop
-  local listener, text, code = transport.listen {
-    host = self.opts.host, port = self.opts.port, unix = self.opts.unix, backlog = self.opts.backlog,
-    reuseport = self.opts.reuseport, loop = self.opts.loop,
+  local self = new_server(handler, options.read(opts, defaults))
+  opts = self.opts
+  local transport = opts.transport or require("partline.transport.luasocket")
+  local text, code
+  if opts.tls then
+    self.tls, text, code = transport.tls_context(opts.tls)
+    if not self.tls then return nil, text, code end
+  end
+  self.listener, text, code = transport.listen {
+    host = opts.host, port = opts.port, unix = opts.unix, backlog = opts.backlog, reuseport = opts.reuseport,
+    loop = opts.loop,
   }
-  if not listener then return nil, text, code end
-  self.listener = listener
-  self.host, self.port = listener:getsockname()
-  self.open, self.stopping, self.closed = {}, false, false
-  self.counts = { connections = 0, accepted = 0, requests = 0, bytes_out = 0, errors = {} }
-  for _, name in ipairs { "wait", "step", "stop", "close", "stats" } do self[name] = either_way(self, name) end
+  if not self.listener then return nil, text, code end
+  self.host, self.port = self.listener:getsockname()
   self.task = self.loop.spawn(accept_all, self)
   return self
 end

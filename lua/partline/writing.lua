@@ -143,8 +143,30 @@ local function write_chunk(writer, piece)
   return writer:write(text.chunk_line(#piece), piece, "\r\n")
 end
 
+-- The fields after a chunked body: none that others have acted on already (RFC 9110 6.5.1).
+local function trailer_section(trailers)
+  if type(trailers) == "function" then trailers = trailers() end
+  local out = {}
+  for name, value in pairs(trailers or {}) do
+    if type(name) == "number" and type(value) == "table" then name, value = value[1], value[2] end
+    if type(name) == "string" and not text.is_trailer(name) then
+      return refuse("invalid-header-value", "field cannot be a trailer: " .. name)
+    end
+    local ok, message, code = add_values(out, name, value)
+    if not ok then return nil, message, code end
+  end
+  return concat(out)
+end
+
+local function end_chunks(writer, trailers)
+  if not trailers then return writer:write("0\r\n\r\n") end
+  local section, message, code = trailer_section(trailers)
+  if not section then return nil, message, code end
+  return writer:write("0\r\n", section, "\r\n")
+end
+
 -- Chunked coding of all that the Reader gives. Pieces leave as they come: a slow source is seen at the other end.
-local function write_chunked(writer, reader)
+local function write_chunked(writer, reader, trailers)
   while true do
     local piece, message, code = reader:read_some()
     if not piece then
@@ -156,7 +178,7 @@ local function write_chunked(writer, reader)
     if ok then ok, message, code = writer:flush() end
     if not ok then return nil, message, code end
   end
-  return writer:write("0\r\n\r\n")
+  return end_chunks(writer, trailers)
 end
 
 local function write_length(writer, reader, length)
@@ -167,13 +189,16 @@ local function write_length(writer, reader, length)
 end
 
 -- Sends what is left of a body after the head.
-local function write_body(writer, body, length, chunked)
-  if body == nil then return writer end
+local function write_body(writer, body, length, chunked, trailers)
   if type(body) == "string" then
-    if chunked then return writer:write(#body > 0 and text.chunk_line(#body) .. body .. "\r\n" or "", "0\r\n\r\n") end
-    return writer:write(body)
+    if not chunked then return writer:write(body) end
+    local ok, message, code = write_chunk(writer, body)
+    if not ok then return nil, message, code end
+    return end_chunks(writer, trailers)
   end
-  if chunked then return write_chunked(writer, body) end
+  if chunked and body then return write_chunked(writer, body, trailers) end
+  if chunked then return end_chunks(writer, trailers) end
+  if body == nil then return writer end
   if length then return write_length(writer, body, length) end
   return body:copy(writer)
 end
@@ -261,46 +286,77 @@ local function date_line()
   return date.line
 end
 
--- What the status and the request's method leave of a body (RFC 9110 6.4.1).
 local function bodiless(status)
   return status < 200 or status == 204 or status == 304
 end
 
--- A `stream` function becomes a body that is written by the function itself.
-local function run_stream(writer, stream, chunked)
-  local failed
-  local function write(piece)
-    if failed then return nil, failed[1], failed[2] end
+-- What a `stream` function is given: writes a piece and sends it. `told.left`: bytes its Content-Length leaves;
+-- `told.message`, `told.code`: why it failed, which every later call repeats.
+local function piece_writer(writer, told, chunked)
+  return function(piece)
     if type(piece) ~= "string" then error("write: a string expected, not a " .. type(piece), 2) end
+    if told.left and #piece > told.left then
+      told.message, told.code = "stream is longer than its Content-Length", "body-too-large"
+    end
+    if told.message then return nil, told.message, told.code end
     local ok, message, code
     if chunked then ok, message, code = write_chunk(writer, piece) else ok, message, code = writer:write(piece) end
     if ok then ok, message, code = writer:flush() end
+    if told.left then told.left = told.left - #piece end
     if ok then return true end
-    failed = { message, code }
+    told.message, told.code = message, code
     return nil, message, code
   end
-  stream(write)
-  if failed then return nil, failed[1], failed[2] end
-  if chunked then return writer:write("0\r\n\r\n") end
+end
+
+-- A `stream` function writes the body itself.
+local function run_stream(writer, response, length, chunked)
+  local told = { left = length }
+  response.stream(piece_writer(writer, told, chunked))
+  if told.message then return nil, told.message, told.code end
+  if told.left and told.left > 0 then return nil, "stream is shorter than its Content-Length", "unexpected-eof" end
+  if chunked then return end_chunks(writer, response.trailers) end
   return writer
 end
 
--- How the body goes out: "none", "length", "chunked" or "close", or nil, message, code when the headers contradict it.
-local function choose_framing(found, response, length, http10)
-  local status, wanted = response.status or 200, given_length(found)
-  if found.coding then
-    return refuse("invalid-header-value", "Transfer-Encoding is set by the library")
+-- The body of a response → string, Reader or nil; its length when known; its Content-Type line when we set it. Or
+-- false, message, code.
+local function response_body(response)
+  if response.stream then return nil, nil, "" end
+  if response.multipart then
+    local parts = response.multipart
+    local built = require("partline.multipart").build(parts, { subtype = parts.subtype, boundary = parts.boundary })
+    return built.reader, built.length, "Content-Type: " .. built.content_type .. "\r\n"
   end
-  if bodiless(status) then
-    if wanted and status == 304 then return "none", wanted end -- a 304 may tell the length it does not send
-    return "none", nil
+  local body, length = body_of(response.body)
+  if body == false then
+    return false, "body is neither string, Reader, file nor function", "invalid-header-value"
   end
-  if wanted == false or wanted and length and wanted ~= length then
+  return body, length, ""
+end
+
+-- What the status and the method leave of a body (RFC 9110 6.4.1, 9.3.6), and whether the head may still tell its
+-- length.
+local function silenced(status, method, empty)
+  if status == 304 or method == "HEAD" and empty and not bodiless(status) then return true, true end
+  return bodiless(status) or method == "CONNECT" and status // 100 == 2, false
+end
+
+-- How the body goes out: "none", "length", "chunked" or "close", and its length; or nil, message, code when the headers
+-- contradict it.
+local function choose_framing(found, response, body, length, about)
+  local wanted = given_length(found)
+  if found.coding then return refuse("invalid-header-value", "Transfer-Encoding is set by the library") end
+  if wanted == false then return refuse("invalid-header-value", "Content-Length is not one decimal number") end
+  local silent, told = silenced(response.status or 200, about.method, body == nil and not response.stream)
+  if silent then return "none", told and wanted or nil end
+  local trailers = response.trailers
+  if wanted and (trailers or length and wanted ~= length) then
     return refuse("invalid-header-value", "Content-Length contradicts the body")
   end
   length = length or wanted
-  if length then return "length", length end
-  return http10 and "close" or "chunked"
+  if length and (not trailers or about.http10) then return "length", length end
+  return about.http10 and "close" or "chunked"
 end
 
 -- What the response's own Connection field says of the connection.
@@ -309,22 +365,74 @@ local function says_close(found)
   return value ~= nil and ("," .. value:lower():gsub("%s", "") .. ","):find(",close,", 1, true) ~= nil
 end
 
-local function head_of(response, found, framing, length, keep_alive, http10)
-  local line, message, code = status_line(response.status or 200, response.reason_phrase)
+-- The names of trailers known beforehand (RFC 9110 6.6.2), checked while a refusal can still be told.
+local function trailer_line(trailers)
+  if type(trailers) ~= "table" then return "" end
+  local section, message, code = trailer_section(trailers)
+  if not section then return nil, message, code end
+  local names = {}
+  for name, value in pairs(trailers) do names[#names + 1] = type(name) == "number" and value[1] or name end
+  if #names == 0 then return "" end
+  table.sort(names)
+  return "Trailer: " .. concat(names, ", ") .. "\r\n"
+end
+
+-- The field lines that we add for the framing.
+local function framing_lines(framing, length)
+  if framing == "chunked" then return "Transfer-Encoding: chunked\r\n" end
+  return length and format("Content-Length: %d\r\n", length) or ""
+end
+
+local function connection_line(status, found, keep_alive, about)
+  if status == 101 then return found.connection and "" or "Connection: upgrade\r\n" end
+  if not keep_alive then return says_close(found) and "" or "Connection: close\r\n" end
+  return about.http10 and not found.connection and "Connection: keep-alive\r\n" or ""
+end
+
+local always = {} -- what answers when nobody says
+
+-- → the head, its framing, the body's length, whether the connection goes on; or nil, message, code.
+local function response_head(response, body, length, kind, about)
+  local status = response.status or 200
+  local line, message, code = status_line(status, response.reason_phrase)
   if not line then return nil, message, code end
-  local tail = ""
-  if framing == "chunked" then tail = "Transfer-Encoding: chunked\r\n" end
-  if length then tail = format("Content-Length: %d\r\n", length) end
-  if not found.connection then
-    if not keep_alive then tail = tail .. "Connection: close\r\n"
-    elseif http10 then tail = tail .. "Connection: keep-alive\r\n" end
+  local fields = { line }
+  local found, framing
+  found, message, code = add_fields(fields, response.headers)
+  if not found then return nil, message, code end
+  framing, length, code = choose_framing(found, response, body, length, about)
+  if not framing then return nil, length, code end
+  local trailer = ""
+  if framing == "chunked" and response.trailers then
+    trailer, message, code = trailer_line(response.trailers)
+    if not trailer then return nil, message, code end
   end
-  return line, found.date and "" or date_line(), tail
+  local keep_alive = about.keep_alive ~= false and framing ~= "close" and not says_close(found)
+  local n = #fields
+  fields[n + 1], fields[n + 2], fields[n + 3] = kind, found.date and "" or date_line(), framing_lines(framing, length)
+  fields[n + 4] = trailer
+  fields[n + 5] = connection_line(status, found, keep_alive, about)
+  fields[n + 6] = "\r\n"
+  return concat(fields), framing, length, keep_alive
+end
+
+-- Head and body, gathered or sent. → Writer | nil, message, code.
+local function put(writer, response, head, body, length, framing, silent)
+  if silent or body == nil and not response.stream and framing ~= "chunked" then return writer:write(head) end
+  if type(body) == "string" and framing == "length" then return writer:write(head, body) end
+  local ok, message, code = writer:write(head)
+  if not ok then return nil, message, code end
+  if response.stream then
+    return run_stream(writer, response, framing == "length" and length or nil, framing == "chunked")
+  end
+  return write_body(writer, body, length, framing == "chunked", response.trailers)
 end
 
 --- Writes a response: `status` (200), `reason_phrase`, `headers`, and `body` (string, Reader, file handle or function
--- returning pieces) or `stream` (`function(write)`). `about` says what it answers: `method`, `http10`, `keep_alive`
--- (default true). Content-Length or chunked coding is set by us; 1xx, 204, 304 and answers to HEAD carry no body. May
+-- returning pieces), `stream` (`function(write)`) or `multipart` (parts as for `multipart.build`); `trailers`, a table
+-- or a function that gives one at the end, makes the body chunked. `about` says what it answers: `method`, `http10`,
+-- `keep_alive` (default true); its `head_bytes` and `framing` are set. Content-Length or chunked coding is set by us;
+-- 1xx, 204, 304 and answers to HEAD carry no body. What fails before a byte has left is dropped from the Writer. May
 -- yield; flushes.
 ---@param writer partline.Writer
 ---@param response table
@@ -334,37 +442,22 @@ end
 ---@return string? code
 ---@return boolean? begun whether bytes were sent before it failed
 function writing.write_response(writer, response, about)
-  about = about or {}
-  local body, length
-  if response.stream == nil then body, length = body_of(response.body) end
-  if body == false then return refuse("invalid-header-value", "body is neither string, Reader, file nor function") end
-  local fields = {}
-  local found, message, code = add_fields(fields, response.headers)
-  if not found then return nil, message, code end
-  local framing
-  framing, length, code = choose_framing(found, response, length, about.http10)
-  if not framing then return nil, length, code end
-  local keep_alive = about.keep_alive ~= false and framing ~= "close" and not says_close(found)
-  local line, date_field, tail = head_of(response, found, framing, length, keep_alive, about.http10)
-  if not line then return nil, date_field, tail end
+  about = about or always
+  local body, length, kind = response_body(response)
+  if body == false then return nil, length, kind end
+  local head, framing, keep_alive
+  head, framing, length, keep_alive = response_head(response, body, length, kind, about)
+  if not head then return nil, framing, length, false end
+  if about ~= always then about.head_bytes, about.framing = #head, framing end
+  local before = type(body) ~= "string" and writer:status()
   local silent = framing == "none" or about.method == "HEAD"
-  local head = line .. concat(fields) .. date_field .. tail .. "\r\n"
-  local ok
-  if not silent and type(body) == "string" and framing == "length" then
-    ok, message, code = writer:write(head, body)
-  else
-    ok, message, code = writer:write(head)
-    if ok and not silent then
-      if response.stream then
-        ok, message, code = run_stream(writer, response.stream, framing == "chunked")
-      else
-        ok, message, code = write_body(writer, body, length, framing == "chunked")
-      end
-    end
-  end
+  local ok, message, code = put(writer, response, head, body, length, framing, silent)
   if ok then ok, message, code = writer:flush() end
-  if not ok then return nil, message, code, true end
-  return keep_alive
+  if ok then return keep_alive end
+  local sent, _, broken = writer:status()
+  local begun = broken ~= nil or sent ~= before
+  if not begun then writer:discard() end
+  return nil, message, code, begun
 end
 
 return writing

@@ -169,15 +169,27 @@ local function handshake(self, deadline)
   end
 end
 
+--- A context made once for many connections, to be given to starttls as params. → table | nil, message, code.
+-- params as for LuaSec's ssl.newcontext; `mode` and `protocol` default to "server" and "any".
+local function tls_context(params)
+  local found, ssl = pcall(require, "ssl")
+  if not found then return nil, "TLS needs LuaSec, which is not installed", "tls-unavailable" end
+  local given = { mode = "server", protocol = "any", options = { "all", "no_sslv3" } }
+  for name, value in pairs(params) do given[name] = value end
+  local context, err = ssl.newcontext(given)
+  if not context then return nil, "TLS: " .. tostring(err), "tls-failed" end
+  return { context = context, server_name = params.server_name }
+end
+
 --- Turns the connection into TLS. → self | nil, message, code. May yield.
--- params as for LuaSec's ssl.wrap, and server_name for SNI; deadline absolute or nil. From then on `fd` is nil.
--- After a failure only close() is useful.
+-- params as for LuaSec's ssl.wrap, and server_name for SNI, or what tls_context gave; deadline absolute or nil.
+-- From then on `fd` is nil. After a failure only close() is useful.
 function Conn:starttls(params, deadline)
   local found, ssl = pcall(require, "ssl")
   if not found then return nil, "TLS needs LuaSec, which is not installed", "tls-unavailable" end
   if not self.sock then return fail("closed") end
   if self.pending then return nil, "bytes arrived before the TLS handshake", "tls-failed" end
-  local sock, err = ssl.wrap(self.sock, params)
+  local sock, err = ssl.wrap(self.sock, params.context or params)
   if not sock then return nil, "TLS: " .. tostring(err), "tls-failed" end
   self.sock, self.fd, self.tls = sock, nil, true
   sock:settimeout(0)
@@ -449,4 +461,6 @@ end
 
 -- == connecting ==}
 
-return { name = "luasocket", listen = listen, connect = connect, wrap = wrap, has_unix = has_unix }
+return {
+  name = "luasocket", listen = listen, connect = connect, wrap = wrap, tls_context = tls_context, has_unix = has_unix,
+}
