@@ -1,35 +1,13 @@
 -- Reading from every kind of source. (copy and save: reader_copy_spec.lua; waiting: reader_wait_spec.lua.)
 
-local partline = require "partline"
 local message = require "partline.message"
 local multipart = require "partline.multipart"
 local reader = require "partline.reader"
+local check = require "spec.support.check"
 local sources = require "spec.support.sources"
 
+local fails, raises = check.fails, check.raises
 local from_string, from_function = reader.from_string, reader.from_function
-
--- f raises at a line of its own, with this text.
-local function raises(text, f)
-  local ok, err = pcall(f)
-  assert.is_false(ok, "nothing was raised")
-  local line, said = tostring(err):match("^spec/reader_spec%.lua:(%d+): (.*)$")
-  assert.is_truthy(line, "raised elsewhere: " .. tostring(err))
-  local info = debug.getinfo(f, "S")
-  line = tonumber(line)
-  assert.is_true(line >= info.linedefined and line <= info.lastlinedefined, "raised at line " .. line .. ": " .. said)
-  assert.is_truthy(said:find(text, 1, true), said)
-end
-
--- A failure has three values: nil, a text, a code.
-local function fails(code, ...)
-  assert.equal(3, select("#", ...))
-  local value, text, got = ...
-  assert.is_nil(value)
-  assert.is_string(text)
-  assert.equal(code, got)
-  assert.is_table(partline.errors[code])
-  return text
-end
 
 -- The end is nil alone.
 local function ends(...)

@@ -32,7 +32,7 @@ static pl_got failed (lpl_writer *w, pl_err e, int os_error) {
 }
 
 static pl_got usable (lpl_writer *w) {
-  if (w->closed || (w->live && *w->live != w->fd)) return failed(w, PL_E_CLOSED, 0);
+  if (w->closed || w->fd < 0 || (w->live && *w->live != w->fd)) return failed(w, PL_E_CLOSED, 0);
   return w->err ? PL_FAIL : PL_END;
 }
 
@@ -273,7 +273,8 @@ bool lpl_writer_for_socket (lua_State *L, int idx) {
       lua_pop(L, 1);
       return false;
     }
-    over_socket(L, new_writer(L), idx, *fd, lua_gettop(L) - 1);
+    int wait = lua_gettop(L);
+    over_socket(L, new_writer(L), idx, *fd, wait);
     lua_remove(L, -2);
     return true;
   }
