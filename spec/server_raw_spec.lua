@@ -21,6 +21,8 @@ local function get(fields)
   return "GET / HTTP/1.1\r\n" .. HOST .. (fields or "") .. "\r\n"
 end
 
+local CHUNKED, CHUNKS = "Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n\r\n"
+
 local refused = {
   -- framing
   { "TE with CL", post("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n"), 400 },
@@ -92,7 +94,7 @@ local refused = {
   { "method with a bracket", "G[T / HTTP/1.1\r\n" .. HOST .. "\r\n", 400 },
   { "garbage", "garbage\r\n\r\n", 400 },
   { "binary garbage", ("\255\254\0\1"):rep(50) .. "\r\n\r\n", 400 },
-  { "an end only", "\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n", 400 },
+  { "empty lines only", ("\r\n"):rep(20), 400 },
   { "a response", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 400 },
   -- bodies
   { "chunk size with a sign", post("Transfer-Encoding: chunked\r\n", "+5\r\nhello\r\n0\r\n\r\n"), 400 },
@@ -162,8 +164,8 @@ describe("raw bytes", function()
     { "a length with leading zeros", post("Content-Length: 005\r\n", "hello"), "POST hello" },
     { "a GET with a body", get("Content-Length: 5\r\n") .. "hello", "GET hello" },
     { "CHUNKED", post("Transfer-Encoding: CHUNKED\r\n", "5\r\nhello\r\n0\r\n\r\n"), "POST hello" },
-    { "empty list elements in TE", post("Transfer-Encoding: , chunked ,\r\n", "5\r\nhello\r\n0\r\n\r\n"), "POST hello" },
-    { "chunk extensions", post("Transfer-Encoding: chunked\r\n", "5;a=\"b;\\\"c\"\r\nhello\r\n0;x\r\n\r\n"), "POST hello" },
+    { "empty list elements in TE", post("Transfer-Encoding: , chunked ,\r\n", CHUNKS), "POST hello" },
+    { "chunk extensions", post(CHUNKED, "5;a=\"b;\\\"c\"\r\nhello\r\n0;x\r\n\r\n"), "POST hello" },
     { "bytes above 0x7f in a value", get("X-A: \255\128\r\n"), "GET " },
     { "an empty value", get("X-A:\r\n"), "GET " },
     { "Expect on HTTP/1.0 is ignored", "GET / HTTP/1.0\r\nExpect: x\r\nConnection: keep-alive\r\n\r\n", "GET " },
@@ -193,7 +195,7 @@ describe("raw bytes", function()
 
   it("answers 400 to a head cut off at any byte, and nothing to none at all", function()
     serving.run(handler, {}, function(t)
-      local head = "POST /some/where HTTP/1.1\r\nHost: a\r\nX-Long: " .. ("x"):rep(20) .. "\r\nContent-Length: 3\r\n\r\n"
+      local head = post("X-Long: " .. ("x"):rep(20) .. "\r\nContent-Length: 3\r\n")
       for cut = 0, #head - 1 do
         local c = t.connect()
         if cut > 0 then c:send(head:sub(1, cut)) end

@@ -313,6 +313,11 @@ local function serve_request(self, c, request, about)
   local response = call_handler(self, request)
   local over = asked and settle_expectation(c, request, response, asked)
   if response.upgrade then return upgrade(self, c, request, response, about) end
+  local status = math.tointeger(response.status)
+  if status and status < 200 then
+    report(self, ("status %d is no answer"):format(status), request)
+    response = plain(500)
+  end
   if over or self.stopping or about.keep_alive and not can_drain(self, body) then about.keep_alive = false end
   c.unread = body ~= nil
   if not send(self, c, request, response, about) then return false end

@@ -165,20 +165,19 @@ local function end_chunks(writer, trailers)
   return writer:write("0\r\n", section, "\r\n")
 end
 
--- Chunked coding of all that the Reader gives. Pieces leave as they come: a slow source is seen at the other end.
-local function write_chunked(writer, reader, trailers)
+-- All that the Reader gives, each piece by `put`. Pieces leave as they come: a slow source is seen at the other end.
+local function write_pieces(writer, reader, put)
   while true do
     local piece, message, code = reader:read_some()
     if not piece then
       if message then return nil, message, code end
-      break
+      return writer
     end
     local ok
-    ok, message, code = write_chunk(writer, piece)
+    ok, message, code = put(writer, piece)
     if ok then ok, message, code = writer:flush() end
     if not ok then return nil, message, code end
   end
-  return end_chunks(writer, trailers)
 end
 
 local function write_length(writer, reader, length)
@@ -196,11 +195,13 @@ local function write_body(writer, body, length, chunked, trailers)
     if not ok then return nil, message, code end
     return end_chunks(writer, trailers)
   end
-  if chunked and body then return write_chunked(writer, body, trailers) end
+  if body and length then return write_length(writer, body, length) end
+  if body then
+    local ok, message, code = write_pieces(writer, body, chunked and write_chunk or writer.write)
+    if not ok then return nil, message, code end
+  end
   if chunked then return end_chunks(writer, trailers) end
-  if body == nil then return writer end
-  if length then return write_length(writer, body, length) end
-  return body:copy(writer)
+  return writer
 end
 
 -- ---- requests ----
