@@ -379,7 +379,10 @@ static void took_nil (lua_State *L, lpl_reader *root) {
 
 static void took_piece (lua_State *L, lpl_reader *root) {
   size_t n = 0;
+  pl_err before = root->err;
+  root->err = PL_E_NO_MEMORY; /* a number becomes a string: when that fails, its bytes must not be missing unseen */
   const char *p = lua_isboolean(L, -4) ? "" : lua_tolstring(L, -4, &n); /* true: a hook's answer */
+  root->err = before;
   if (p == NULL) luaL_error(L, "a source must give strings or nil, not a %s", luaL_typename(L, -4));
   if (n == 0) {
     if (++root->u.fn.empties >= EMPTY_PIECES_MAX) failed(root, PL_E_NO_PROGRESS, LPL_NOWHERE);
