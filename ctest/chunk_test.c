@@ -107,7 +107,7 @@ static void answers (void) {
 static void leftover (void) {
   static const char in[] = "4;x=\"y\"\r\nwiki\r\n0\r\nT: u\r\n\r\nGET";
   cuts_all(&codec, in, sizeof in - 1, "wiki<T=u|end 26>", 26);
-  cuts_truncated(&codec, in, 25, "<end");
+  cuts_truncated(&codec, in, 26);
 }
 
 static void line_of (char fill, const char *before, size_t n, const char *after, const char *want) {

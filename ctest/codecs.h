@@ -88,7 +88,7 @@ static inline void chunk_start (void *codec) {
 
 /* Content must lie at the end of the used bytes. */
 static inline void trace_data (trace *t, pl_slice data, const char *p, size_t used) {
-  if (data.n == 0 || data.p + data.n != p + used || data.p < p) trace_add(t, "<data out of place>");
+  if (data.n == 0 || data.p + data.n != p + used || data.p < p) trace_broken(t, "data ends the used bytes");
   else trace_text(t, data);
 }
 
@@ -98,7 +98,7 @@ static inline pl_got chunk_feed (void *codec, const char *p, size_t n, bool eof,
   uint64_t before = c->c.at;
   (void)eof;
   pl_got got = pl_chunk_step(&c->c, p, n, used, &data);
-  if (got != PL_FAIL && c->c.at - before != *used) trace_add(t, "<miscounted>");
+  if (got != PL_FAIL && c->c.at - before != *used) trace_broken(t, "used is counted");
   if (got == PL_FAIL) trace_fail(t, c->c.err, c->c.err_at);
   if (got == PL_DATA) trace_data(t, data, p, *used);
   if (got != PL_END || *used == 0) return got;
@@ -142,10 +142,10 @@ static inline pl_got mpart_feed (void *codec, const char *p, size_t n, bool eof,
   pl_slice data;
   uint64_t before = c->m.at;
   pl_got got = pl_mpart_step(&c->m, p, n, eof, used, &data);
-  if (got != PL_FAIL && c->m.at - before != *used) trace_add(t, "<miscounted>");
-  if (eof && got == PL_MORE) trace_add(t, "<more at eof>");
+  if (got != PL_FAIL && c->m.at - before != *used) trace_broken(t, "used is counted");
+  if (eof && got == PL_MORE) trace_broken(t, "no more at eof");
   size_t held = c->m.delimiter.n + PL_PADDING_MAX + 2;
-  if (got == PL_MORE && n - *used >= held && (c->in_part || c->head.scan == 0)) trace_add(t, "<held %zu>", n - *used);
+  if (got == PL_MORE && n - *used >= held && (c->in_part || c->head.line + c->head.scan == 0)) trace_broken(t, "few bytes held");
   if (got == PL_FAIL) trace_fail(t, c->m.err, c->m.err_at);
   if (got == PL_DATA) trace_data(t, data, p, *used);
   if (got == PL_PART_END) trace_add(t, "<part end>");

@@ -3,8 +3,8 @@
 
      trace       content raw ("<" as "<<"), everything else in < >: <part name=a>hello<end 57>
      feed_cuts   where the input is cut
-     feed_run    the loop; what it adds by itself: <fail CODE AT> is the step's to write, <short> means that the input was
-                 over before the codec was, <stuck> no progress, <unsticky> that an answer was not repeated */
+     feed_run    the loop; it adds <short> when the input was over before the codec was. A broken promise, such as no
+                 progress or an answer that is not repeated, is written too, and marks the trace as broken */
 #ifndef FEED_H
 #define FEED_H
 
@@ -18,6 +18,7 @@
 typedef struct trace {
   char *p;
   size_t n, cap;
+  bool broken;
 } trace;
 
 static inline void trace_bytes (trace *t, const char *p, size_t n) {
@@ -53,8 +54,14 @@ static inline void trace_text (trace *t, pl_slice s) {
   }
 }
 
+static inline void trace_broken (trace *t, const char *promise) {
+  t->broken = true;
+  trace_add(t, "<broken: %s>", promise);
+}
+
 static inline void trace_clear (trace *t) {
   t->n = 0;
+  t->broken = false;
   trace_bytes(t, NULL, 0);
 }
 
@@ -87,6 +94,7 @@ typedef struct feed {
   feed_place place;
   void *where;
   trace *t;
+  pl_got last; /* after feed_run: PL_END, PL_FAIL, or PL_MORE when the input was over before */
 } feed;
 
 static inline size_t feed_more (const feed_cuts *c, size_t n, size_t have, size_t *i) {
@@ -95,15 +103,15 @@ static inline size_t feed_more (const feed_cuts *c, size_t n, size_t have, size_
 }
 
 /* A finished codec must say the same again, whatever it is shown, and use nothing. */
-static inline void feed_again (feed *f, pl_got last) {
+static inline void feed_again (feed *f) {
   trace *t = f->t;
   size_t used = 0, n = t->n;
   pl_got got = f->step(f->codec, f->place(f->where, "\r\n\r\n", 4), 4, true, &used, t);
   size_t more = t->n - n;
-  bool same = got == last && used == 0 && more <= n && memcmp(t->p + n - more, t->p + n, more) == 0;
+  bool same = got == f->last && used == 0 && more <= n && memcmp(t->p + n - more, t->p + n, more) == 0;
   t->n = n;
   t->p[n] = '\0';
-  if (!same || (last == PL_FAIL && more == 0)) trace_add(t, "<unsticky>");
+  if (!same || (got == PL_FAIL && more == 0)) trace_broken(t, "the same answer again");
 }
 
 /* Returns how many bytes were used. */
@@ -114,11 +122,11 @@ static inline size_t feed_run (feed *f, const char *in, size_t n, feed_cuts cuts
     size_t used = 0, before = f->t->n;
     bool eof = have == n;
     pl_got got = f->step(f->codec, f->place(f->where, in + at, have - at), have - at, eof, &used, f->t);
-    if (used > have - at) trace_add(f->t, "<used %zu of %zu>", used, have - at), abort();
+    if (used > have - at) abort();
     at += used;
-    if (got == PL_END || got == PL_FAIL) return feed_again(f, got), at;
-    if (got == PL_DATA && used == 0 && f->t->n == before) return trace_add(f->t, "<stuck>"), at;
-    if (budget-- == 0) return trace_add(f->t, "<stuck>"), at;
+    f->last = got;
+    if (got == PL_END || got == PL_FAIL) return feed_again(f), at;
+    if (budget-- == 0 || (got == PL_DATA && used == 0 && f->t->n == before)) return trace_broken(f->t, "progress"), at;
     if (got != PL_MORE) continue;
     if (eof) return trace_add(f->t, "<short>"), at;
     have = feed_more(&cuts, n, have, &i);

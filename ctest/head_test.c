@@ -164,7 +164,7 @@ static void answers (pl_head_kind kind, const head_case *c, size_t n) {
   head.kind = kind;
   for (size_t i = 0; i < n; i++) {
     cuts_all(&codec, c[i].in, strlen(c[i].in), c[i].want, SIZE_MAX);
-    if (strstr(c[i].want, "end ")) cuts_truncated(&codec, c[i].in, strtoul(strstr(c[i].want, "end ") + 4, NULL, 10), "end ");
+    if (strstr(c[i].want, "end ")) cuts_truncated(&codec, c[i].in, strtoul(strstr(c[i].want, "end ") + 4, NULL, 10));
   }
 }
 

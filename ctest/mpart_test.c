@@ -145,7 +145,7 @@ static void answers (void) {
 
 static void truncated (void) {
   static const char in[] = "pre\r\n" PART("a") "1\r\n" PART("c") "2\r\n\r\n--b--";
-  cuts_truncated(&codec, in, sizeof in - 1, "<end");
+  cuts_truncated(&codec, in, sizeof in - 1);
 }
 
 /* White space behind a delimiter: 128 bytes make a delimiter line, 129 content. */
