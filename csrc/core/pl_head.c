@@ -1,21 +1,20 @@
 #include "pl_head.h"
 #include "pl_char.h"
+#include "pl_head_state.h"
 #include "pl_scan.h"
+#include "pl_simd.h"
 
 #define EMPTY_LINES_MAX 8 /* RFC 9112 2.2 asks to skip at least one before a request line */
 #define METHOD_MAX 64     /* the longest registered one has 17 bytes */
 
-/* What the next line is. */
-enum { START,  /* request or status line; empty lines before it are skipped */
-       FIELDS, /* field lines up to an empty one */
-       DONE,
-       FAILED };
+enum { START = PL_HEAD_START, FIELDS = PL_HEAD_FIELDS, DONE = PL_HEAD_DONE, FAILED = PL_HEAD_FAILED };
 
 void pl_head_init (pl_head *h, pl_head_kind kind, pl_head_limits max, pl_field *fields) {
   memset(h, 0, sizeof *h);
   h->kind = kind;
   h->max = max;
   h->field = fields;
+  h->simd = pl_simd_best();
   pl_head_reset(h);
 }
 
@@ -46,22 +45,6 @@ static pl_got fail (pl_head *h, pl_err e, size_t at) {
   h->err = code_for(h, e);
   h->err_at = (uint32_t)at;
   return PL_FAIL;
-}
-
-pl_field_id pl_field_known (pl_slice s) {
-  switch (s.n) {
-  case 4: return PL_IS(s, "host") ? PL_F_HOST : PL_F_OTHER;
-  case 6: return PL_IS(s, "expect") ? PL_F_EXPECT : PL_F_OTHER;
-  case 7: return PL_IS(s, "upgrade") ? PL_F_UPGRADE : PL_F_OTHER;
-  case 10:
-    if (PL_IS(s, "connection")) return PL_F_CONNECTION;
-    return PL_IS(s, "set-cookie") ? PL_F_SET_COOKIE : PL_F_OTHER;
-  case 12: return PL_IS(s, "content-type") ? PL_F_CONTENT_TYPE : PL_F_OTHER;
-  case 14: return PL_IS(s, "content-length") ? PL_F_CONTENT_LENGTH : PL_F_OTHER;
-  case 17: return PL_IS(s, "transfer-encoding") ? PL_F_TRANSFER_ENCODING : PL_F_OTHER;
-  case 19: return PL_IS(s, "content-disposition") ? PL_F_CONTENT_DISPOSITION : PL_F_OTHER;
-  default: return PL_F_OTHER;
-  }
 }
 
 /* HTTP/d.d at the beginning of s (RFC 9112 2.3). */
@@ -211,6 +194,10 @@ pl_got pl_head_step (pl_head *h, const char *p, size_t n) {
   if (n == 0) p = ""; /* NULL may stand for no bytes, but nothing may be added to it */
   if (h->state == FAILED) return PL_FAIL;
   while (h->state != DONE) {
+    if (h->scan == 0 && h->simd->lines) { /* once at each line's start: then nothing is looked at again and again */
+      h->simd->lines(h, p, limit);
+      if (h->state == DONE) break;
+    }
     size_t from = h->line + h->scan, left = limit - from;
     size_t i = pl_scan_byte(p + from, left, '\n');
     size_t len = h->scan + i;

@@ -60,6 +60,8 @@ typedef struct pl_head {
 
   pl_field *field;
   uint32_t nfields;
+
+  const struct pl_simd *simd; /* the fastest loops there are; another set may be put here after init */
 } pl_head;
 
 /* fields: room for max.fields entries; lives as long as h. */

@@ -1,6 +1,7 @@
 #include "pl_mpart.h"
 #include "pl_char.h"
 #include "pl_scan.h"
+#include "pl_simd.h"
 
 enum { BODY_START, /* first byte of the body: a delimiter needs no CRLF before it */
        PREAMBLE,   /* lines to skip, up to a delimiter at the start of one */
@@ -28,6 +29,7 @@ void pl_mpart_init (pl_mpart *m, pl_slice boundary, bool is_form, pl_mpart_limit
   m->is_form = is_form;
   m->max = max;
   m->head = head;
+  m->simd = pl_simd_best();
 }
 
 static pl_got fail (pl_mpart *m, pl_err e, uint64_t at) {
@@ -111,7 +113,7 @@ static pl_got preamble_rest (pl_mpart *m, const char *p, size_t n, size_t keep, 
    LF are seen for what they are: a delimiter that others may take for one is not skipped. */
 static pl_got preamble (pl_mpart *m, const char *p, size_t n, bool eof, size_t *used) {
   pl_slice lf = {m->delimiter.p + 1, m->delimiter.n - 1};
-  size_t i = pl_scan_needle(p, n, lf), length = 0;
+  size_t i = m->simd->needle(p, n, lf), length = 0;
   if (i == n) return preamble_rest(m, p, n, pl_scan_tail(p, n, lf), eof, used);
   tail t = read_delimiter(m, p + i, n - i, 1, &length);
   skip_preamble(m, p, i, used);
@@ -173,7 +175,7 @@ static pl_got content (pl_mpart *m, const char *p, size_t n, bool eof, size_t *u
   size_t i = 0, length = 0;
   tail t = NOT_OURS;
   while (t == NOT_OURS && i < n) {
-    size_t found = i + pl_scan_needle(p + i, n - i, m->delimiter);
+    size_t found = i + m->simd->needle(p + i, n - i, m->delimiter);
     if (found == n) {
       i = n - pl_scan_tail(p + i, n - i, m->delimiter);
       break;

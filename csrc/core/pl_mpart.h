@@ -26,6 +26,7 @@ typedef struct pl_mpart {
   uint32_t parts;     /* heads completed */
   pl_head *head;      /* the current part's head, after PL_PART */
   pl_disposition disposition; /* its Content-Disposition; slices of the head's bytes */
+  const struct pl_simd *simd; /* the fastest loops there are; another set may be put here after init */
 } pl_mpart;
 
 /* memory: room for boundary.n + PL_DELIMITER_EXTRA bytes; head: made by pl_head_init with PL_PART_HEAD. Both live as
