@@ -1,4 +1,4 @@
-/* pl_buf: a model on random calls, the hard limit, an allocator that fails at its n-th call, lines never searched twice. */
+/* pl_buf: a model on random calls, the hard limit, a failing allocator, lines that are never searched twice. */
 #include "ctest.h"
 #include "pl_buf.h"
 

@@ -96,8 +96,10 @@ static void answers (void) {
   for (chunk.lenient = false;; chunk.lenient = true) {
     for (size_t i = 0; i < sizeof both / sizeof *both; i++)
       cuts_all(&codec, both[i].in, strlen(both[i].in), both[i].want, SIZE_MAX);
-    for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++)
-      cuts_all(&codec, blanks[i].in, strlen(blanks[i].in), chunk.lenient ? blanks[i].lenient : blanks[i].strict, SIZE_MAX);
+    for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++) {
+      const char *want = chunk.lenient ? blanks[i].lenient : blanks[i].strict;
+      cuts_all(&codec, blanks[i].in, strlen(blanks[i].in), want, SIZE_MAX);
+    }
     if (chunk.lenient) break;
   }
   chunk.lenient = false;

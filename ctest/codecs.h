@@ -145,7 +145,8 @@ static inline pl_got mpart_feed (void *codec, const char *p, size_t n, bool eof,
   if (got != PL_FAIL && c->m.at - before != *used) trace_broken(t, "used is counted");
   if (eof && got == PL_MORE) trace_broken(t, "no more at eof");
   size_t held = c->m.delimiter.n + PL_PADDING_MAX + 2;
-  if (got == PL_MORE && n - *used >= held && (c->in_part || c->head.line + c->head.scan == 0)) trace_broken(t, "few bytes held");
+  bool in_head = !c->in_part && c->head.line + c->head.scan > 0; /* which is held as a whole */
+  if (got == PL_MORE && n - *used >= held && !in_head) trace_broken(t, "few bytes held");
   if (got == PL_FAIL) trace_fail(t, c->m.err, c->m.err_at);
   if (got == PL_DATA) trace_data(t, data, p, *used);
   if (got == PL_PART_END) trace_add(t, "<part end>");

@@ -18,7 +18,8 @@ static const head_case request[] = {
     {LINE "\r\nbody", GOT "end 18>"},
     {LINE "Host: a\r\nX-Y:\t b c \t\r\n\r\n", GOT "Host=a|X-Y=b c|end 40>"},
     {LINE "a:\r\nb: \r\nC:\xff\x80\r\n\r\n", GOT "a=|b=|C=\xff\x80|end 33>"},
-    {LINE "!#$%&'*+-.^_`|~09azAZ: \"(),/:;<=>?@[\\]{}\r\n\r\n", GOT "!#$%&'*+-.^_`|~09azAZ=\"(),/:;<<=>?@[\\]{}|end 60>"},
+    {LINE "!#$%&'*+-.^_`|~09azAZ: \"(),/:;<=>?@[\\]{}\r\n\r\n",
+     GOT "!#$%&'*+-.^_`|~09azAZ=\"(),/:;<<=>?@[\\]{}|end 60>"},
     {"a-b.c *?a=b#%\xff HTTP/1.0\r\n\r\n", "<a-b.c *?a=b#%\xff 1.0|end 27>"},
     {"OPTIONS * HTTP/1.9\r\n\r\n", "<OPTIONS * 1.9|end 22>"},
     {"\r\n\r\n" LINE "\r\n", GOT "end 22>"},
@@ -178,7 +179,8 @@ static void nul (void) {
       {LINE "\0\r\n\r\n", 21, "<fail bad-header-name 16>"},
   };
   head.kind = PL_REQUEST;
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) cuts_all(&codec, cases[i].in, cases[i].n, cases[i].want, SIZE_MAX);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    cuts_all(&codec, cases[i].in, cases[i].n, cases[i].want, SIZE_MAX);
 }
 
 /* 128 bytes of head, its blank line and empty lines before it included; 64 of method. */

@@ -20,7 +20,8 @@ static const mpart_case form[] = {
     {"--b--junk", "<end 5>"},
     {PART("a") "hello\r\n--b--\r\n", GOT("a") "hello<part end><end 59>"},
     {PART("a") "hello\r\n--b--", GOT("a") "hello<part end><end $>"},
-    {PART("a") "1\r\n" PART("c") "2\r\n--b--epilogue\r\n--b\r\n", GOT("a") "1<part end>" GOT("c") "2<part end><end 105>"},
+    {PART("a") "1\r\n" PART("c") "2\r\n--b--epilogue\r\n--b\r\n",
+     GOT("a") "1<part end>" GOT("c") "2<part end><end 105>"},
     {PART("a") "\r\n--b--", GOT("a") "<part end><end $>"},
     {PART("a") "--b--", GOT("a") "<part end><end $>"}, /* the blank line's CRLF serves the delimiter */
     {PART("a") PART("c") "x\r\n--b--", GOT("a") "<part end>" GOT("c") "x<part end><end $>"},
@@ -81,9 +82,11 @@ static const mpart_case form[] = {
     /* heads */
     {"--b\r\nContent-Disposition:form-data;\r\n\tname=\"a\"\r\n\r\n--b--",
      "<part a|nil|nil|Content-Disposition=form-data; name=\"a\"|><part end><end $>"},
-    {"--b\r\n" CD "name=\"a\r\n b\"\r\n\r\n--b--", "<part a b|nil|nil|Content-Disposition=form-data; name=\"a b\"|><part end><end $>"},
+    {"--b\r\n" CD "name=\"a\r\n b\"\r\n\r\n--b--",
+     "<part a b|nil|nil|Content-Disposition=form-data; name=\"a b\"|><part end><end $>"},
     {"--b\r\n" CD "name=\"a\"; filename=\"\"; filename*=utf-8''x\r\n\r\n--b--",
-     "<part a||utf-8''x|Content-Disposition=form-data; name=\"a\"; filename=\"\"; filename*=utf-8''x|><part end><end $>"},
+     "<part a||utf-8''x|Content-Disposition=form-data; name=\"a\"; filename=\"\"; filename*=utf-8''x|>"
+     "<part end><end $>"},
     {"--b\r\n\r\n", "<fail missing-disposition 5>"},
     {"--b\r\nX: y\r\n\r\n", "<fail missing-disposition 5>"},
     {"--b\r\nX: y\r\nContent-Disposition: file; name=a\r\n\r\n", "<fail bad-disposition 11>"},
@@ -148,6 +151,8 @@ static void truncated (void) {
   cuts_truncated(&codec, in, sizeof in - 1);
 }
 
+#define EMPTY "<part nil|nil|nil|>"
+
 /* White space behind a delimiter: 128 bytes make a delimiter line, 129 content. */
 static void padding (void) {
   for (size_t n = PL_PADDING_MAX; n <= PL_PADDING_MAX + 1; n++) {
@@ -161,7 +166,7 @@ static void padding (void) {
     trace_clear(&in);
     trace_clear(&want);
     trace_add(&in, "--b\r\n\r\nx\r\n--b%s\r\n\r\n--b--", blanks);
-    if (n == PL_PADDING_MAX) trace_add(&want, "<part nil|nil|nil|>x<part end><part nil|nil|nil|><part end><end %zu>", in.n);
+    if (n == PL_PADDING_MAX) trace_add(&want, EMPTY "x<part end>" EMPTY "<part end><end %zu>", in.n);
     else trace_add(&want, "<part nil|nil|nil|>x\r\n--b%s\r\n<part end><end %zu>", blanks, in.n);
     cuts_all(&codec, in.p, in.n, want.p, SIZE_MAX);
     mpart.is_form = true;
@@ -177,8 +182,8 @@ static void head_bytes (void) {
     trace in = {0}, want = {0};
     char *fill = repeat('v', n - 40 - 2 - 4);
     trace_add(&in, "--b\r\n" CD "name=a\r\nX:%s\r\n\r\n--b--", fill);
-    if (n == 100) trace_add(&want, "<part a|nil|nil|Content-Disposition=form-data; name=a|X=%s|><part end><end %zu>", fill, in.n);
-    else trace_add(&want, "<fail header-too-large 105>");
+    trace_add(&want, "<part a|nil|nil|Content-Disposition=form-data; name=a|X=%s|><part end><end %zu>", fill, in.n);
+    if (n > 100) trace_clear(&want), trace_add(&want, "<fail header-too-large 105>");
     cuts_all(&codec, in.p, in.n, want.p, SIZE_MAX);
     free(fill);
     trace_free(&in);
@@ -204,9 +209,10 @@ static void long_boundary (void) {
   trace_free(&want);
 }
 
-/* Long runs of what begins a delimiter, in pieces: all of it comes out again, and nothing more is held than promised. */
+/* Long runs of what begins a delimiter, in pieces: all of it comes out again, and no more is held than promised. */
 static void runs (void) {
-  static const char *const units[] = {"\r", "\n", "\r\n", "\r\n-", "\r\n--", "\r\n--b  -", "\r\n--b\r", "\r\n--b-", "-"};
+  static const char *const units[] = {"\r", "\n", "-", "\r\n", "\r\n-", "\r\n--", "\r\n--b  -", "\r\n--b\r",
+                                      "\r\n--b-"};
   for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
     trace in = {0}, want = {0};
     trace_add(&in, PART("a"));

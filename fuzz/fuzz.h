@@ -1,5 +1,5 @@
-/* What the fuzz targets share. An input is: one byte of options, one that says how many lengths of pieces follow (0 to 15;
-   none: byte by byte), those lengths, then the bytes that the codec is fed. A broken invariant ends the process. */
+/* What the fuzz targets share. An input is: one byte of options, one that says how many lengths of pieces follow (0 to
+   15; none: byte by byte), those lengths, then the bytes that the codec is fed. A broken invariant ends the process. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -41,7 +41,8 @@ static inline const char *fuzz_place (void *where, const char *bytes, size_t n) 
   return *old;
 }
 
-static inline pl_got fuzz_run (feed_step step, void *codec, const fuzz_input *in, feed_cuts cuts, trace *t, size_t *used) {
+static inline pl_got fuzz_run (feed_step step, void *codec, const fuzz_input *in, feed_cuts cuts, trace *t,
+                               size_t *used) {
   char *room = NULL;
   feed f = {step, codec, fuzz_place, &room, t, PL_MORE};
   *used = feed_run(&f, in->p, in->n, cuts);
@@ -50,16 +51,18 @@ static inline pl_got fuzz_run (feed_step step, void *codec, const fuzz_input *in
   return f.last;
 }
 
-/* Runs the codec whole and cut; the text of the whole stays in t, the codec as it was after it. The answer is PL_END, PL_FAIL,
-   or PL_MORE when the input ends too early; *used then counts as far as the codec went. */
-static inline pl_got fuzz_both (feed_step step, void (*start) (void *), void *codec, const fuzz_input *in, trace *t, size_t *used) {
+/* Runs the codec whole and cut; the text of the whole stays in t, the codec as it was after it. The answer is PL_END,
+   PL_FAIL, or PL_MORE when the input ends too early; *used then counts as far as the codec went. */
+static inline pl_got fuzz_both (feed_step step, void (*start) (void *), void *codec, const fuzz_input *in, trace *t,
+                                size_t *used) {
   trace cut = {0};
   size_t used_cut;
   start(codec);
   pl_got got_cut = fuzz_run(step, codec, in, in->cuts, &cut, &used_cut);
   start(codec);
   pl_got got = fuzz_run(step, codec, in, FEED_WHOLE, t, used);
-  INVARIANT(t->n == cut.n && memcmp(t->p, cut.p, t->n) == 0, "whole and cut agree\n whole: %s\n cut:   %s", t->p, cut.p);
+  bool same = t->n == cut.n && memcmp(t->p, cut.p, t->n) == 0;
+  INVARIANT(same, "whole and cut agree\n whole: %s\n cut:   %s", t->p, cut.p);
   INVARIANT(got == got_cut && (got != PL_END || *used == used_cut), "whole uses %zu, cut %zu", *used, used_cut);
   trace_free(&cut);
   return got;

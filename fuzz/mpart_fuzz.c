@@ -1,5 +1,5 @@
-/* Invariant: a multipart body fed whole and cut gives the same parts, content, error and offset; and the same as a naive
-   splitter that looks at every position of the whole body. */
+/* Invariant: a multipart body fed whole and cut gives the same parts, content, error and offset; and the same as a
+   naive splitter that looks at every position of the whole body. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
@@ -82,8 +82,9 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size) {
   fuzz_input in;
   trace t = {0}, naive = {0};
   if (!fuzz_read(data, size, &in)) return 0;
-  events e = {.codec = {.boundary = boundaries[in.options % 6], .is_form = in.options & 64, .max = {in.options & 128 ? 2 : 1000},
-                        .head_max = {in.options & 128 ? 80 : 65535, CODEC_FIELDS, 0}}};
+  bool tight = in.options & 128;
+  events e = {.codec = {.boundary = boundaries[in.options % 6], .is_form = in.options & 64, .max = {tight ? 2 : 1000},
+                        .head_max = {tight ? 80 : 65535, CODEC_FIELDS, 0}}};
   size_t used;
   bool ended = fuzz_both(step, start, &e, &in, &t, &used) == PL_END;
   const pl_mpart *m = &e.codec.m;

@@ -1,5 +1,5 @@
-/* Invariant: parameters are slices of the value in order and end; decoded text fits, is never longer, and a filename* is UTF-8;
-   what a strict reader of RFC 9110 5.6.6 finds in a value, this one finds too. */
+/* Invariant: parameters are slices of the value in order and end; decoded text fits, is never longer, and a filename*
+   is UTF-8; what a strict reader of RFC 9110 5.6.6 finds in a value, this one finds too. */
 #include "fuzz.h"
 #include "pl_param.h"
 

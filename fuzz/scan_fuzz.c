@@ -1,12 +1,13 @@
-/* Invariant: byte searches answer what naive ones do, and a byte queue what a plain array does, with an allocator that fails
-   where the input says. */
+/* Invariant: byte searches answer what naive ones do, and a byte queue what a plain array does, with an allocator that
+   fails where the input says. */
 #include "fuzz.h"
 #include "pl_buf.h"
 #include "pl_scan.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
-static const pl_slice needles[] = {{"\r\n", 2}, {"\r\n--b", 5}, {"\n--b", 4}, {"\r\n--AaB03x", 10}, {"\r\n------WebKitFormBoundary0123", 31}};
+static const pl_slice needles[] = {{"\r\n", 2}, {"\r\n--b", 5}, {"\n--b", 4}, {"\r\n--AaB03x", 10},
+                                   {"\r\n------WebKitFormBoundary0123", 31}};
 
 static void searches (const fuzz_input *in) {
   pl_slice d = needles[in->options % 5];
