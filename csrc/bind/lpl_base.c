@@ -98,7 +98,7 @@ uint32_t lpl_limit (lua_State *L, int idx, const char *name, uint32_t def) {
   if (!lua_isnil(L, -1)) {
     int ok;
     v = lua_tointegerx(L, -1, &ok);
-    if (!ok || v < 0) luaL_error(L, "limit '%s' must be a non-negative integer", name);
+    if (!ok || v < 0 || v > UINT32_MAX) luaL_error(L, "limit '%s' must be a non-negative integer of 32 bits", name);
   }
   lua_pop(L, 1);
   return v < 1 << 30 ? (uint32_t)v : 1u << 30;

@@ -25,9 +25,10 @@ end
 
 --- The memory and limits of one connection's heads, to be used for one message after the other.
 ---@param limits table?
+---@param level integer? whose fault a limit that is none is, as for `error` (1: the caller's)
 ---@return table
-function message.parser(limits)
-  local given = options.read(limits)
+function message.parser(limits, level)
+  local given = options.limits(limits, (level or 1) + 1)
   return { head = core.head.new(head_limits(given)), limits = given }
 end
 
@@ -74,16 +75,21 @@ function message.next_request(reader, parser)
   return request, { keep_alive = keep_alive, expect = expect, upgrade = upgrade }
 end
 
+local function check_reader(reader)
+  if not class.is(reader) then error("partline.reader expected, got " .. type(reader), 3) end
+end
+
 --- Reads a request: `method`, `target`, `path`, `query`, `protocol_version`, `headers`, `length`, and for a body
--- `content` (a Reader) or, for `multipart/*`, `parts` (the iterator); `body` is the raw Reader in both cases. Nothing of
--- the body is read. May yield.
+-- `content` (a Reader) or, for `multipart/*`, `parts` (the iterator); `body` is the raw Reader in both cases. Nothing
+-- of the body is read. May yield.
 ---@param reader partline.Reader
 ---@param limits {max_head: integer?, max_fields: integer?, max_target: integer?}?
 ---@return table|nil request nil alone at a clean end
 ---@return string? message
 ---@return string? code
 function message.read_request(reader, limits)
-  local request, text, code = message.next_request(reader, message.parser(limits))
+  check_reader(reader)
+  local request, text, code = message.next_request(reader, message.parser(limits, 2))
   if request then return request end
   if text == nil then return nil end
   return nil, text, code
@@ -122,8 +128,9 @@ end
 ---@return string? message
 ---@return string? code
 function message.read_response(reader, request, limits)
+  check_reader(reader)
   local method = request and request.method
-  local response, text, code = message.next_response(reader, message.parser(limits), method)
+  local response, text, code = message.next_response(reader, message.parser(limits, 2), method)
   if response then return response end
   if text == nil then return nil end
   return nil, text, code

@@ -7,8 +7,8 @@ local options = require("partline.options")
 local multipart = {}
 
 -- Our names for the limits, and the core's.
-local function core_limits(limits)
-  local given = options.read(limits)
+local function core_limits(limits, level)
+  local given = options.limits(limits, level + 1)
   return {
     parts = given.max_parts, part_head = given.max_part_head, part_fields = given.max_part_fields,
   }, given.max_boundary
@@ -22,7 +22,7 @@ end
 ---@return string? message
 ---@return string? code
 function multipart.of_body(body, content_type, limits)
-  local wanted, max_boundary = core_limits(limits)
+  local wanted, max_boundary = core_limits(limits, 1)
   local boundary, form, code = core.boundary(content_type, max_boundary)
   if not boundary then return nil, form, code end
   return (core.parts(body, boundary, form, wanted, true))
@@ -31,8 +31,8 @@ end
 --- Iterates over the parts of a multipart body:
 --     for part in multipart.parse(source, content_type) do print(part.name, part.content:read("a")) end
 -- A part has `name`, `filename`, `["filename*"]` (decoded), `type`, `headers`, `length` (if it claims one) and
--- `content`, a Reader that ends at the boundary. **One part is live**: moving on skips the rest of the one before, whose
--- Reader then answers `nil, message, "stale-part"`. Failures are raised as an error object `{ code, status, message }`.
+-- `content`, a Reader that ends at the boundary. **One part is live**: moving on skips the rest of the one before,
+-- whose Reader then answers `nil, message, "stale-part"`. Failures are raised as an error object `{ code, status, message }`.
 -- May yield where the source does.
 ---@param source any a Reader, string, file handle, function, or object with `read` or `receive`
 ---@param content_type string the whole field value, with its boundary
@@ -43,7 +43,7 @@ end
 ---@return userdata closer
 function multipart.parse(source, content_type, limits)
   if type(content_type) ~= "string" then error("content type must be a string", 2) end
-  local wanted, max_boundary = core_limits(limits)
+  local wanted, max_boundary = core_limits(limits, 2)
   local boundary, form, code = core.boundary(content_type, max_boundary)
   if not boundary then require("partline.core").text.raise(form, code) end
   return core.parts(require("partline.reader").of(source, 2), boundary, form, wanted, false)

@@ -1,0 +1,195 @@
+local core = require "partline.core"
+local headers = require "partline.headers"
+local message = require "partline.message"
+local reader = require "partline.reader"
+
+local from_string = reader.from_string
+
+local function received(fields)
+  return message.read_request(from_string("GET / HTTP/1.1\r\nHost: a\r\n" .. fields .. "\r\n")).headers
+end
+
+local function list(h)
+  local out = {}
+  for name, value in headers.each(h) do out[#out + 1] = name .. "=" .. value end
+  return out
+end
+
+describe("received fields", function()
+  local h = received("X-One: 1\r\nx-two: 2\r\nX-ONE: uno\r\nContent-Type: text/plain\r\nx-Two:\r\nx-one: eins\r\n")
+
+  it("are found whatever the case", function()
+    for _, name in ipairs { "Content-Type", "content-type", "CONTENT-TYPE", "cOnTeNt-TyPe" } do
+      assert.equal("text/plain", h[name])
+    end
+    assert.is_nil(h["Content-Typ"])
+    assert.is_nil(h["content-type "])
+    assert.is_nil(h[1])
+    assert.is_nil(h[true])
+  end)
+
+  it("keep the name as it came first", function()
+    local names = {}
+    for name in pairs(h) do names[#names + 1] = name end
+    table.sort(names)
+    assert.same({ "Content-Type", "Host", "X-One", "x-two" }, names)
+  end)
+
+  it("are joined when repeated, in order", function()
+    assert.equal("1, uno, eins", h["x-one"])
+    assert.equal("2, ", h["X-Two"])
+  end)
+
+  it("are given one by one in order by each", function()
+    assert.same({
+      "Host=a", "X-One=1", "x-two=2", "X-ONE=uno", "Content-Type=text/plain", "x-Two=", "x-one=eins",
+    }, list(h))
+  end)
+
+  it("are given one by one by get_all", function()
+    assert.same({ "1", "uno", "eins" }, headers.get_all(h, "x-One"))
+    assert.same({ "2", "" }, headers.get_all(h, "X-TWO"))
+    assert.same({}, headers.get_all(h, "none"))
+  end)
+
+  it("hold strings, also where they look like numbers", function()
+    local n = received("A: 12\r\nB: 0x10\r\nC: 1e2\r\nD:  7 \r\n")
+    assert.same({ "12", "0x10", "1e2", "7" }, { n.a, n.b, n.c, n.d })
+  end)
+
+  it("keep _ and - apart", function()
+    local u = received("A-B: 1\r\nA_B: 2\r\n")
+    assert.same({ "1", "2" }, { u["a-b"], u["a_b"] })
+  end)
+
+  it("keep bytes from 0x80, and white space inside", function()
+    assert.equal("\xe3\x81\x82\xff a \t b", received("X: \t\xe3\x81\x82\xff a \t b\t \r\n").x)
+  end)
+
+  it("compare names by ASCII alone", function()
+    local k = received("K^: 1\r\n")
+    assert.equal("1", k["k^"])
+    assert.is_nil(k["k~"]) -- as far apart as upper and lower case are
+    assert.is_nil(k["\xe2\x84\xaa^"]) -- the sign of the unit kelvin, whose lower case is k
+  end)
+end)
+
+describe("Set-Cookie", function()
+  local function response(fields)
+    return message.read_response(from_string("HTTP/1.1 204 No\r\n" .. fields .. "\r\n")).headers
+  end
+
+  it("is always a list", function()
+    assert.same({ "a=1; Expires=Wed, 04 Mar 2015 07:05:42 GMT" },
+      response("Set-Cookie: a=1; Expires=Wed, 04 Mar 2015 07:05:42 GMT\r\n")["set-cookie"])
+    local several = response("set-cookie: a=1\r\nX: y\r\nSet-Cookie: b=2\r\nSET-COOKIE: c=3\r\n")
+    assert.same({ "a=1", "b=2", "c=3" }, several["Set-Cookie"])
+  end)
+
+  it("is given one by one", function()
+    local h = response("set-cookie: a=1\r\nX: y\r\nSet-Cookie: b=2\r\n")
+    assert.same({ "set-cookie=a=1", "X=y", "Set-Cookie=b=2" }, list(h))
+    assert.same({ "a=1", "b=2" }, headers.get_all(h, "Set-Cookie"))
+  end)
+end)
+
+describe("a response's fields", function()
+  it("unfold", function()
+    local r = message.read_response(from_string("HTTP/1.1 204 No\r\nA: one\r\n \t two\r\n\tthree\r\nB:\r\n x\r\n\r\n"))
+    assert.equal("one two three", r.headers.a)
+    assert.same({ "A=one two three", "B=x" }, list(r.headers))
+  end)
+
+  it("keep their order behind empty lines", function()
+    local r = message.read_response(from_string("\r\n\r\nHTTP/1.1 204 No\r\nB: 1\r\nA: 2\r\n\r\n"))
+    assert.same({ "B=1", "A=2" }, list(r.headers))
+  end)
+
+  it("keep their order with bare line feeds", function()
+    local r = message.read_response(from_string("HTTP/1.1 204 No\nB: 1\nA: 2\n\n"))
+    assert.same({ "B=1", "A=2" }, list(r.headers))
+  end)
+end)
+
+describe("order", function()
+  it("is that of what was received, also after changes", function()
+    local h = received("B: 1\r\nA: 2\r\n")
+    h.C = "3"
+    h.b = nil
+    assert.equal("3", h.c)
+    assert.same({ "Host=a", "B=1", "A=2" }, list(h))
+  end)
+
+  it("is the alphabet's in other tables", function()
+    assert.same({ "A=2", "B=1", "b=3", "b=4" }, list { B = "1", A = "2", b = { "3", "4" } })
+    assert.same({}, list {})
+    assert.same({ "3", "4" }, headers.get_all({ b = { "3", "4" } }, "B"))
+    assert.same({ "x", "y", "z" }, headers.get_all({ Via = "x", vIA = { "y", "z" } }, "via"))
+  end)
+
+  it("keeps nothing alive", function()
+    local weak = setmetatable({}, { __mode = "k" })
+    do
+      local h = received("A: 1\r\n")
+      assert.is_table(core.head.order(h))
+      weak[h] = true
+    end
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil(next(weak))
+  end)
+
+  it("may be asked for twice at a time", function()
+    local h = received("B: 1\r\nA: 2\r\n")
+    local one, two = headers.each(h), headers.each(h)
+    assert.equal("Host", (one()))
+    assert.equal("B", (one()))
+    assert.equal("Host", (two()))
+    assert.equal("A", (one()))
+    assert.is_nil((one()))
+  end)
+end)
+
+describe("headers.new", function()
+  it("gives a table the look-up that ignores case, and stays the same table", function()
+    local t = { ["Content-Type"] = "text/plain" }
+    local h = headers.new(t)
+    assert.equal(t, h)
+    assert.equal("text/plain", h["content-TYPE"])
+    assert.same({}, headers.new())
+  end)
+
+  it("writes to the name that is there", function()
+    local h = headers.new { ["Content-Type"] = "text/plain" }
+    h["content-type"] = "text/html"
+    assert.equal("text/html", rawget(h, "Content-Type"))
+    assert.is_nil(rawget(h, "content-type"))
+    h["CONTENT-type"] = nil
+    assert.is_nil(next(h))
+    h.new = 1
+    h.New = 2
+    assert.equal(2, rawget(h, "new"))
+  end)
+
+  it("keeps other keys apart", function()
+    local h = headers.new { "first", [true] = "yes" }
+    h[2] = "second"
+    assert.same({ "first", "second", "yes" }, { h[1], h[2], h[true] })
+  end)
+
+  it("raises for what is no table", function()
+    assert.has_error(function() headers.new("x") end)
+    assert.has_error(function() headers.new(5) end)
+  end)
+end)
+
+describe("headers.get", function()
+  it("looks into any table", function()
+    assert.equal("a", headers.get({ HOST = "a" }, "host"))
+    assert.equal("a", headers.get({ host = "a" }, "Host"))
+    assert.equal("a", headers.get(received(""), "HOST"))
+    assert.is_nil(headers.get({}, "host"))
+    assert.is_nil(headers.get(nil, "host"))
+    assert.is_nil(headers.get({ "host" }, "host"))
+  end)
+end)
