@@ -117,6 +117,8 @@ enum { LPL_WAIT_RESULTS = 3, LPL_WAIT = -1 };
 
 /* ---- others ---- */
 double lpl_now (void); /* monotonic seconds */
+/* The vector set to use: the best one, or what the environment variable PARTLINE_SIMD names ("off": the portable one). */
+const struct pl_simd *lpl_simd (void);
 /* A head is presented again and again while it grows, n bytes of it this time: when another coroutine has used some of
    it meanwhile, it begins anew. */
 static inline void lpl_head_again (pl_head *h, size_t n) {

@@ -2,10 +2,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "lpl.h"
+#include "pl_simd.h"
 
 #define ERROR_OBJECT "partline.error"
 
@@ -89,6 +91,13 @@ int lpl_raise (lua_State *L) {
   }
   lua_setmetatable(L, -2);
   return lua_error(L);
+}
+
+const pl_simd *lpl_simd (void) {
+  const char *name = getenv("PARTLINE_SIMD");
+  if (name == NULL || *name == 0) return pl_simd_best();
+  const pl_simd *set = pl_simd_named(strcmp(name, "off") == 0 ? "portable" : name);
+  return set ? set : pl_simd_best();
 }
 
 uint32_t lpl_limit (lua_State *L, int idx, const char *name, uint32_t def) {

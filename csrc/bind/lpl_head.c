@@ -12,6 +12,7 @@
 /* A parser of heads: one per connection. */
 typedef struct lpl_head {
   pl_head_limits max;
+  const struct pl_simd *simd;
 } lpl_head;
 
 /* Its memory, used again for each message. It is lent to one read at a time: whoever reads with the same parser
@@ -187,6 +188,7 @@ static int head_new (lua_State *L) {
   luaL_argcheck(L, max.fields <= 100000, 1, "limit 'fields' out of range");
   lpl_head *head = lpl_newuserdata(L, sizeof *head, UV_MEMORY);
   head->max = max;
+  head->simd = lpl_simd();
   luaL_setmetatable(L, HEAD);
   return 1;
 }
@@ -338,6 +340,7 @@ static int head_read (lua_State *L) {
   lua_settop(L, METHOD);
   lpl_memory *m = borrow(L, self);
   pl_head_init(&m->h, role == 0 ? PL_REQUEST : PL_RESPONSE, self->max, m->field);
+  m->h.simd = self->simd;
   return read_k(L, LUA_OK, 0);
 }
 

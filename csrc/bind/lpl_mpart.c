@@ -318,6 +318,7 @@ static lpl_parts *new_scanner (lua_State *L, pl_slice b, bool form) {
   memset(p, 0, sizeof *p);
   pl_head_init(&p->head, PL_PART_HEAD, head, p->field);
   pl_mpart_init(&p->m, b, form, max, (char *)(p + 1) + fields, &p->head);
+  p->m.simd = p->head.simd = lpl_simd();
   luaL_setmetatable(L, PARTS);
   return p;
 }

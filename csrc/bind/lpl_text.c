@@ -1,6 +1,7 @@
 /* Small pure functions: errors by code, the size line of a chunk, checks of what is about to be sent. */
 #include "lpl.h"
 #include "pl_char.h"
+#include "pl_simd.h"
 
 /* text.errors(): { [code] = { status =, text = } } */
 static int errors (lua_State *L) {
@@ -53,11 +54,17 @@ static int is_trailer (lua_State *L) {
   return 1;
 }
 
+/* text.simd(): the name of the vector set in use */
+static int simd (lua_State *L) {
+  lua_pushstring(L, lpl_simd()->name);
+  return 1;
+}
+
 int lpl_open_text (lua_State *L) {
   static const luaL_Reg functions[] = {
       {"errors", errors},     {"raise", raise},       {"chunk_line", chunk_line},
       {"is_token", is_token}, {"is_value", is_value}, {"is_target", is_target},
-      {"is_trailer", is_trailer}, {NULL, NULL},
+      {"is_trailer", is_trailer}, {"simd", simd}, {NULL, NULL},
   };
   luaL_newlib(L, functions);
   return 1;
