@@ -51,6 +51,7 @@ build = {
       },
       incdirs = { "csrc/core", "csrc/bind" },
     },
+    ["partline.build"] = "lua/partline/build.lua",
     ["partline.connection"] = "lua/partline/connection.lua",
     ["partline.headers"] = "lua/partline/headers.lua",
     ["partline"] = "lua/partline/init.lua",

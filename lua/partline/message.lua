@@ -6,6 +6,7 @@ local class = core.reader
 local headers = require("partline.headers")
 local multipart = require("partline.multipart")
 local options = require("partline.options")
+local writing = require("partline.writing")
 
 local message = {}
 
@@ -134,6 +135,30 @@ function message.read_response(reader, request, limits)
   if response then return response end
   if text == nil then return nil end
   return nil, text, code
+end
+
+--- Writes a request: `method`, `target` (or `path` and `query`), `headers`, `body` (string, Reader, file handle or
+-- function). Content-Length is set by us where the length is known, else the body is chunked. Refused before a byte is
+-- sent, with code `invalid-request-line` or `invalid-header-value`: control characters, a Transfer-Encoding, a
+-- Content-Length that is not the body's. May yield.
+---@param writer any a Writer, function, file handle, or object with `write` or `send`
+---@param request table
+---@return partline.Writer|nil
+---@return string? message
+---@return string? code
+function message.write_request(writer, request)
+  return writing.write_request(writing.over(writer), request)
+end
+
+--- Writes a response; see `partline.writing` for its fields and for `about`. May yield.
+---@param writer any a Writer, function, file handle, or object with `write` or `send`
+---@param response table
+---@param about {method: string?, http10: boolean?, keep_alive: boolean?}?
+---@return boolean|nil keep_alive whether the connection may go on; nil, message, code when it failed
+---@return string? message
+---@return string? code
+function message.write_response(writer, response, about)
+  return writing.write_response(writing.over(writer), response, about)
 end
 
 message.headers = headers

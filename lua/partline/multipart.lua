@@ -63,6 +63,16 @@ function multipart.disposition(value, form)
   return found, message, code
 end
 
+--- Builds a multipart body of parts: see `partline.build`.
+---@param parts table[] `{ name, content, filename, ["filename*"], length, headers, mime_type }` each
+---@param opts {subtype: string?, boundary: string?}?
+---@return partline.Multipart|nil `{ content_type, length, reader }`
+---@return string? message
+---@return string? code
+function multipart.build(parts, opts)
+  return require("partline.build").multipart(parts, opts)
+end
+
 --- The last component of a path as any system writes it: nothing of the client's directories survives.
 ---@param filename string
 ---@return string

@@ -248,6 +248,63 @@ local function request_head(request, body, length)
   return concat(out), length
 end
 
+--- The checked head of a request and its body, not sent yet: `{ head, body, length }`, `length` nil where the body goes
+-- out chunked. `request.length` says how much of a Reader is the body.
+---@param request table
+---@return {head: string, body: any, length: integer?}|nil
+---@return string? message
+---@return string? code
+function writing.prepare_request(request)
+  local body, length = body_of(request.body)
+  if body == false then return refuse("invalid-header-value", "body is neither string, Reader, file nor function") end
+  if type(body) ~= "string" and request.length then length = request.length end
+  local head, message, code = request_head(request, body, length)
+  if not head then return nil, message, code end
+  return { head = head, body = body, length = message }
+end
+
+--- Sends the body of a prepared request, when its head has been sent. Flushes. May yield.
+---@param writer partline.Writer
+---@param ready table
+---@return partline.Writer|nil
+---@return string? message
+---@return string? code
+function writing.write_prepared_body(writer, ready)
+  local ok, message, code = write_body(writer, ready.body, ready.length, ready.length == nil)
+  if ok then ok, message, code = writer:flush() end
+  if not ok then return nil, message, code end
+  return writer
+end
+
+--- Sends a prepared request. Flushes. May yield.
+---@param writer partline.Writer
+---@param ready table
+---@return partline.Writer|nil
+---@return string? message
+---@return string? code
+function writing.write_prepared(writer, ready)
+  if type(ready.body) == "string" and ready.length then
+    local ok, message, code = writer:write(ready.head, ready.body)
+    if ok then ok, message, code = writer:flush() end
+    if not ok then return nil, message, code end
+    return writer
+  end
+  local ok, message, code = writer:write(ready.head)
+  if not ok then return nil, message, code end
+  return writing.write_prepared_body(writer, ready)
+end
+
+--- A Writer over whatever takes bytes: a Writer, a function, a file handle, or an object with `write` or `send`.
+---@param sink any
+---@return partline.Writer
+function writing.over(sink)
+  if core.writer.is(sink) then return sink end
+  if type(sink) == "function" then return core.writer["function"](sink) end
+  local method = (type(sink) == "table" or type(sink) == "userdata") and (sink.write or sink.send)
+  if not method then error("a writer is expected, not a " .. type(sink), 3) end
+  return core.writer["function"](function(bytes) return method(sink, bytes) end)
+end
+
 --- Writes a request: `method`, `target` (or `path` and `query`), `headers`, `body` (string, Reader, file handle or
 -- function). Content-Length is set by us where the length is known, else the body is chunked. Refused before a byte is
 -- sent: control characters, a Transfer-Encoding, a Content-Length that is not the body's. Flushes. May yield.
@@ -257,17 +314,9 @@ end
 ---@return string? message
 ---@return string? code
 function writing.write_request(writer, request)
-  local body, length = body_of(request.body)
-  if body == false then return refuse("invalid-header-value", "body is neither string, Reader, file nor function") end
-  local head, message, code = request_head(request, body, length)
-  if not head then return nil, message, code end
-  length = message
-  local ok
-  ok, message, code = writer:write(head)
-  if ok then ok, message, code = write_body(writer, body, length, length == nil) end
-  if ok then ok, message, code = writer:flush() end
-  if not ok then return nil, message, code end
-  return writer
+  local ready, message, code = writing.prepare_request(request)
+  if not ready then return nil, message, code end
+  return writing.write_prepared(writer, ready)
 end
 
 -- ---- responses ----
