@@ -231,8 +231,9 @@ end
 local function can_drain(self, body)
   if not body then return true end
   body:release()
-  local state = body:status()
+  local state, _, failed = body:status()
   local length = body:length()
+  if failed then return false end -- a timeout may pass, but who was late once is not waited for again
   return state == "ended" or state == "open" and (length == nil or length <= self.opts.drain_bytes)
 end
 
