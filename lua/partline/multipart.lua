@@ -32,8 +32,8 @@ end
 --     for part in multipart.parse(source, content_type) do print(part.name, part.content:read("a")) end
 -- A part has `name`, `filename`, `["filename*"]` (decoded), `type`, `headers`, `length` (if it claims one) and
 -- `content`, a Reader that ends at the boundary. **One part is live**: moving on skips the rest of the one before,
--- whose Reader then answers `nil, message, "stale-part"`. Failures are raised as an error object `{ code, status, message }`.
--- May yield where the source does.
+-- whose Reader then answers `nil, message, "stale-part"`. Failures are raised as an error object
+-- `{ code, status, message }`. May yield where the source does.
 ---@param source any a Reader, string, file handle, function, or object with `read` or `receive`
 ---@param content_type string the whole field value, with its boundary
 ---@param limits {max_parts: integer?, max_part_head: integer?, max_part_fields: integer?, max_boundary: integer?}?
