@@ -193,3 +193,16 @@ clean:  ## remove build/ and what luarocks leaves behind
 
 .DELETE_ON_ERROR:
 .PHONY: all help test ctest spec demo demo-server check layers lint asan valgrind fuzz fuzz-smoke rock rockspec coverage doc install clean
+
+# --- benchmarks ----------------------------------------------------------------------------------------------------
+
+bench-core: $(CORE) bench/core.c  ## heads, chunked and boundary search in C, every vector set, beside floors
+	@mkdir -p $(BUILD)/bench
+	$(CC) -std=c11 -O2 -g -D_GNU_SOURCE -Icsrc/core bench/core.c $(CORE) -o $(BUILD)/bench/core \
+	  $(if $(wildcard /usr/include/http_parser.h),-DHAVE_HTTP_PARSER -lhttp_parser)
+	$(BUILD)/bench/core
+
+bench-upload: all  ## a 1 GiB upload beside C sinks
+	$(LUA) bench/upload.lua
+
+.PHONY: bench-core bench-upload

@@ -29,13 +29,12 @@
 
 const unsigned char pl_class[256] = {C64(0) C64(64) C64(128) C64(192)};
 
+#undef CLASS
+#define CLASS(c) (DIGIT(c) ? (c) - '0' : HEXDIG(c) ? ((c) | 0x20) - 'a' + 10 : -1),
+const signed char pl_hex_value[256] = {C64(0) C64(64) C64(128) C64(192)};
+
 size_t pl_span (pl_slice s, int class_bits) {
   size_t i = 0;
   while (i < s.n && pl_is(s.p[i], class_bits)) i++;
   return i;
-}
-
-int pl_hex (char c) {
-  if (!pl_is(c, PL_HEX)) return -1;
-  return pl_is(c, PL_DIGIT) ? c - '0' : (c | 0x20) - 'a' + 10;
 }

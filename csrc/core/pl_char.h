@@ -16,6 +16,7 @@ enum {
 };
 
 extern const unsigned char pl_class[256];
+extern const signed char pl_hex_value[256];
 
 static inline bool pl_is (char c, int class_bits) {
   return (pl_class[(unsigned char)c] & class_bits) != 0;
@@ -25,6 +26,6 @@ static inline bool pl_is (char c, int class_bits) {
 size_t pl_span (pl_slice s, int class_bits);
 
 /* The value of a hexadecimal digit, or -1. */
-int pl_hex (char c);
+static inline int pl_hex (char c) { return pl_hex_value[(unsigned char)c]; }
 
 #endif

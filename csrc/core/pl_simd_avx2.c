@@ -86,6 +86,13 @@ static PL_ISA uint64_t candidates (const char *p, size_t apart, __m256i first, _
   return (uint32_t)_mm256_movemask_epi8(a) | (uint64_t)(uint32_t)_mm256_movemask_epi8(b) << 32;
 }
 
+static inline PL_ISA uint64_t matches (const char *p, char c) {
+  __m256i x = _mm256_set1_epi8(c);
+  __m256i a = _mm256_cmpeq_epi8(_mm256_loadu_si256((const void *)p), x);
+  __m256i b = _mm256_cmpeq_epi8(_mm256_loadu_si256((const void *)(p + 32)), x);
+  return (uint32_t)_mm256_movemask_epi8(a) | (uint64_t)(uint32_t)_mm256_movemask_epi8(b) << 32;
+}
+
 #define VECTOR __m256i
 #define SPREAD(c) _mm256_set1_epi8(c)
 #include "pl_simd_needle.h"

@@ -53,6 +53,10 @@ static inline PL_ISA uint64_t candidates (const char *p, size_t apart, __m512i f
   return _mm512_mask_cmpeq_epi8_mask(m, _mm512_loadu_si512(p + apart), last);
 }
 
+static inline PL_ISA uint64_t matches (const char *p, char c) {
+  return _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(p), _mm512_set1_epi8(c));
+}
+
 #define VECTOR __m512i
 #define SPREAD(c) _mm512_set1_epi8(c)
 #include "pl_simd_needle.h"

@@ -1,8 +1,9 @@
 /* The search for a needle by two probes, its first byte and its last, 64 positions a step: included once by each vector
    set, which defines before it PL_ISA, VECTOR, SPREAD(c) and
      candidates(p, apart, first, last)  one bit for each of the 64 positions where both probes match
-   Where both match, the bytes next to the probes are compared before the whole: so an input made to match the probes
-   gains little. */
+     matches(p, c)        one bit for each of the 64 bytes at p that is c
+   Where many match, six other bytes of the needle are looked at in the same way, and the bytes next to the probes are
+   compared before the whole: so an input made to match the probes gains little. */
 #include "pl_scan.h"
 
 /* The first and the last eight bytes of a needle. */
@@ -27,6 +28,13 @@ static inline PL_ISA unsigned confirm (const char *p, uint64_t bits, pl_slice ne
   return 64;
 }
 
+/* What is left of many candidates when more of the needle must match. */
+static inline PL_ISA uint64_t sift (const char *p, uint64_t bits, pl_slice needle) {
+  const size_t at[] = {1, 2, needle.n / 4, needle.n / 2, needle.n / 4 * 3, needle.n - 2};
+  for (size_t i = 0; i < sizeof at / sizeof *at; i++) bits &= matches(p + at[i], needle.p[at[i]]);
+  return bits;
+}
+
 static PL_ISA size_t find_needle (const char *p, size_t n, pl_slice needle) {
   if (needle.n < 8 || n < needle.n + 63) return pl_scan_needle(p, n, needle);
   size_t apart = needle.n - 1, starts = n - apart; /* starts >= 64: positions where it could begin */
@@ -36,6 +44,7 @@ static PL_ISA size_t find_needle (const char *p, size_t n, pl_slice needle) {
   for (;;) {
     uint64_t bits = candidates(p + i, apart, first, last);
     if (__builtin_expect(bits != 0, 0)) {
+      if (popcount(bits) > 2) bits = sift(p + i, bits, needle);
       unsigned j = confirm(p + i, bits, needle, &e);
       if (j < 64) return i + j;
     }

@@ -80,6 +80,15 @@ static inline uint64_t candidates (const char *p, size_t apart, __m128i first, _
   return bits;
 }
 
+static inline uint64_t matches (const char *p, char c) {
+  uint64_t bits = 0;
+  for (int i = 0; i < 4; i++) {
+    __m128i m = _mm_cmpeq_epi8(_mm_loadu_si128((const void *)(p + 16 * i)), _mm_set1_epi8(c));
+    bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(m) << (16 * i);
+  }
+  return bits;
+}
+
 #define VECTOR __m128i
 #define SPREAD(c) _mm_set1_epi8(c)
 #include "pl_simd_needle.h"
