@@ -41,14 +41,15 @@ local function refused(out, text, code)
   out.result, out.error, out.message, out.status = "error", code, text, partline.errors[code].status
 end
 
--- Reads all of a Reader into out[key]; false when it failed. `arrived` is for a read that is left waiting.
-local function gather(out, key, r)
+-- Reads all of a Reader into `into[key]`; false when it failed. `arrived` is for a read that is left waiting.
+local function gather(out, key, r, into)
   local pieces = {}
-  out.arrived = function() out[key] = table.concat(pieces) end
+  into = into or out
+  out.arrived = function() into[key] = table.concat(pieces) end
   local got, text, code = r:copy(function(piece) pieces[#pieces + 1] = piece end)
   out.arrived()
   if got then
-    assert(got == #out[key], "copy tells how many bytes it moved")
+    assert(got == #into[key], "copy tells how many bytes it moved")
     return true
   end
   refused(out, text, code)
@@ -92,12 +93,7 @@ local function read_parts(out, r, content_type, limits)
       length = part.length, headers = M.fields(part.headers),
     }
     out.parts[#out.parts + 1] = one
-    local failure = {}
-    if not gather(failure, "body", part.content) then
-      one.body, one.partial = failure.body, true
-      return refused(out, failure.message, failure.error)
-    end
-    one.body = failure.body
+    if not gather(out, "body", part.content, one) then return end
   end
   finished(out, r)
 end
