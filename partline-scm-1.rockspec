@@ -25,6 +25,7 @@ build = {
         "csrc/bind/lpl_copy.c",
         "csrc/bind/lpl_core.c",
         "csrc/bind/lpl_head.c",
+        "csrc/bind/lpl_message.c",
         "csrc/bind/lpl_mpart.c",
         "csrc/bind/lpl_poll.c",
         "csrc/bind/lpl_random.c",

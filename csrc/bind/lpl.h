@@ -124,12 +124,6 @@ const struct pl_simd *lpl_simd (void);
 static inline void lpl_head_again (pl_head *h, size_t n) {
   if (h->bytes == 0 && n < (size_t)h->line + h->scan) pl_head_reset(h);
 }
-/* Builds the table of fields; base: the bytes that the head describes, which stay where they are. */
-void lpl_push_headers (lua_State *L, const pl_head *h, const char *base);
-/* Pushes { name1, value1, name2, ... }: the fields in their order. */
-void lpl_push_order (lua_State *L, const pl_head *h, const char *base);
-/* Remembers the order of the fields of the table at idx: pops a string (a whole head) or an array of names and values. */
-void lpl_remember_order (lua_State *L, int idx);
 /* A limit of the table at idx (none: nil) by its name, or the default; at most 2^30. */
 uint32_t lpl_limit (lua_State *L, int idx, const char *name, uint32_t def);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lpl.h"
+#include "lpl_message.h"
 #include "lpl_source.h"
 
 #define PARTS "partline.parts"
@@ -186,8 +187,6 @@ static void push_part (lua_State *L, int idx, lpl_parts *p, const char *base) {
   }
   set_disposition(L, &d, p->m.is_form);
   lpl_push_headers(L, &p->head, base);
-  lpl_push_order(L, &p->head, base);
-  lpl_remember_order(L, -2);
   lua_setfield(L, -2, "headers");
   push_content(L, idx, p);
   if (is_chunked(&p->head, base)) {

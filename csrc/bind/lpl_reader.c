@@ -10,6 +10,7 @@
 
 #include "lpl.h"
 #include "lpl_copy.h"
+#include "lpl_message.h"
 #include "lpl_source.h"
 #include "pl_scan.h"
 
@@ -450,8 +451,6 @@ static int reader_trailers (lua_State *L) {
     if (pl_trailer_allowed(pl_name(&h->field[i], base))) h->field[kept++] = h->field[i];
   h->nfields = kept;
   lpl_push_headers(L, h, base);
-  lpl_push_order(L, h, base);
-  lpl_remember_order(L, -2);
   return 1;
 }
 

@@ -66,8 +66,6 @@ end
 function message.next_request(reader, parser)
   local request, framing, length, keep_alive, expect, upgrade = parser.head:read(reader, "request")
   if not request then return nil, framing, length end
-  options.answer_to_kebab(request)
-  request.length = length
   local body = body_reader(reader, framing, length, parser.limits, false)
   if body then
     body:limits { max_all = parser.limits.max_body_in_memory or MAX_ALL }
@@ -99,8 +97,6 @@ end
 local function read_one_response(reader, parser, method)
   local response, framing, length, keep_alive, _, upgrade = parser.head:read(reader, "response", method)
   if not response then return nil, framing, length end
-  options.answer_to_kebab(response)
-  response.length = length
   response.body = body_reader(reader, framing, length, parser.limits, true)
   return response, { keep_alive = keep_alive, upgrade = upgrade }
 end
