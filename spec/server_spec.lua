@@ -345,6 +345,38 @@ describe("a response", function()
     assert.equal(1, r.length)
   end)
 
+  it("is multipart, of known length where its parts are", function()
+    local multipart = require "partline.multipart"
+    local path = tmpname(("x"):rep(100000))
+    local function parts(last)
+      local file = { name = "f", filename = "f.bin", content = reader.from_file(path) }
+      return { { name = "a", content = "one" }, file, last }
+    end
+    local n = 0
+    local function twice()
+      n = n + 1
+      return n < 3 and "ab" or nil
+    end
+    for _, response in ipairs {
+      { multipart = parts() },
+      { status = 206, multipart = parts { name = "g", content = twice } },
+    } do
+      local r = answer(always(response), get())
+      assert.equal(response.status or 200, r.status)
+      assert.equal(response.status == nil, r.length ~= nil)
+      local got = {}
+      for part in multipart.parse(r.body, r.headers["Content-Type"]) do
+        got[part.name] = part.content:read("a")
+      end
+      assert.equal("one", got.a)
+      assert.equal(100000, #got.f)
+      assert.equal(response.status and "abab" or nil, got.g)
+    end
+    local byteranges = { subtype = "byteranges", { content = "x", mime_type = "text/plain" } }
+    assert.matches("^multipart/byteranges; ", answer(always { multipart = byteranges }, get()).headers["Content-Type"])
+    os.remove(path)
+  end)
+
   it("sends a head alone to HEAD, with 204 and 304", function()
     local called = false
     serving.run(function(request)

@@ -87,17 +87,20 @@ describe("write_response", function()
 
   it("refuses before a byte is sent", function()
     local bad = {
-      coding = { headers = { ["transfer-encoding"] = "x" } }, length = { headers = { ["content-length"] = "+1" } },
-      line = { headers = { A = "b\nc" } }, name = { headers = { ["a b"] = "c" } }, kind = { headers = { [true] = "c" } },
-      status = { status = 1000 }, float = { status = 200.5 }, body = { body = {} },
+      coding = { headers = { ["transfer-encoding"] = "x" } },
+      length = { headers = { ["content-length"] = "+1" } },
+      line = { headers = { A = "b\nc" } }, name = { headers = { ["a b"] = "c" } },
+      kind = { headers = { [true] = "c" } }, body = { body = {} }, status = { status = 1000 }, float = { status = 1.5 },
       reason = { reason_phrase = "a\rb" }, value = { headers = { A = print } },
+      type = { headers = { ["content-type"] = "multipart/mixed" }, multipart = {} },
+      boundary = { multipart = { boundary = "a\nb" } },
     }
     for name, r in pairs(bad) do
       local bytes, ok, message, code, begun = response(r)
       assert.equal("", bytes, name)
       assert.is_nil(ok)
       assert.is_string(message)
-      assert.equal("invalid-header-value", code)
+      assert.equal(name == "boundary" and "invalid-boundary" or "invalid-header-value", code)
       assert.is_falsy(begun)
     end
   end)

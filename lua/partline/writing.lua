@@ -82,6 +82,7 @@ end
 -- The fields that decide the framing, found while the others are appended.
 local framing_fields = {
   ["content-length"] = "length", ["transfer-encoding"] = "coding", ["connection"] = "connection", ["date"] = "date",
+  ["content-type"] = "type",
 }
 
 local function note(found, name, value)
@@ -375,7 +376,9 @@ local function response_body(response)
   if response.stream then return nil, nil, "" end
   if response.multipart then
     local parts = response.multipart
-    local built = require("partline.multipart").build(parts, { subtype = parts.subtype, boundary = parts.boundary })
+    local opts = { subtype = parts.subtype, boundary = parts.boundary }
+    local built, message, code = require("partline.multipart").build(parts, opts)
+    if not built then return false, message, code end
     return built.reader, built.length, "Content-Type: " .. built.content_type .. "\r\n"
   end
   local body, length = body_of(response.body)
@@ -450,6 +453,9 @@ local function response_head(response, body, length, kind, about)
   local found, framing
   found, message, code = add_fields(fields, response.headers)
   if not found then return nil, message, code end
+  if kind ~= "" and found.type then
+    return refuse("invalid-header-value", "Content-Type of a multipart response is set by the library")
+  end
   framing, length, code = choose_framing(found, response, body, length, about)
   if not framing then return nil, length, code end
   local trailer = ""
