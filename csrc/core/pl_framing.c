@@ -7,10 +7,12 @@ static pl_err fail (pl_frame *f, pl_err e, uint32_t at) {
   return e;
 }
 
+static bool blank (char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
 /* White space around an element, line ends of a folded value included. */
 static pl_slice trim (pl_slice s) {
-  while (s.n > 0 && strchr(" \t\r\n", s.p[0])) s.p++, s.n--;
-  while (s.n > 0 && strchr(" \t\r\n", s.p[s.n - 1])) s.n--;
+  while (s.n > 0 && blank(s.p[0])) s.p++, s.n--;
+  while (s.n > 0 && blank(s.p[s.n - 1])) s.n--;
   return s;
 }
 
@@ -26,6 +28,14 @@ static bool next_element (pl_slice *list, pl_slice *element) {
   }
   return false;
 }
+
+static void begin (const pl_head *h, pl_frame *f) {
+  memset(f, 0, sizeof *f);
+  for (uint32_t i = 0; i < h->nfields; i++) f->seen |= UINT32_C(1) << h->field[i].id;
+}
+
+/* Most heads have few of these fields: no search for those that are not there. */
+static bool has (const pl_frame *f, pl_field_id id) { return f->seen >> id & 1; }
 
 static uint32_t count (const pl_head *h, pl_field_id id, const pl_field **first) {
   uint32_t n = 0;
@@ -49,8 +59,8 @@ static bool decimal (pl_slice s, uint64_t *out) {
 
 static pl_err content_length (const pl_head *h, const char *p, pl_frame *f) {
   const pl_field *cl = NULL;
+  if (!has(f, PL_F_CONTENT_LENGTH)) return PL_OK;
   uint32_t n = count(h, PL_F_CONTENT_LENGTH, &cl);
-  if (n == 0) return PL_OK;
   for (uint32_t i = 0; i < h->nfields; i++)
     if (h->field[i].id == PL_F_CONTENT_LENGTH && !decimal(pl_value(&h->field[i], p), &f->length))
       return fail(f, PL_E_BAD_CONTENT_LENGTH, h->field[i].value);
@@ -90,8 +100,9 @@ static codings read_codings (const pl_head *h, const char *p) {
 /* Rules 3 and 4 of RFC 9112 6.3; leaves f alone when there is no Transfer-Encoding. */
 static pl_err transfer_encoding (const pl_head *h, const char *p, pl_frame *f) {
   const pl_field *te = NULL;
-  if (count(h, PL_F_TRANSFER_ENCODING, &te) == 0) return PL_OK;
-  if (count(h, PL_F_CONTENT_LENGTH, NULL) > 0) return fail(f, PL_E_TE_AND_CL, te->name);
+  if (!has(f, PL_F_TRANSFER_ENCODING)) return PL_OK;
+  count(h, PL_F_TRANSFER_ENCODING, &te);
+  if (has(f, PL_F_CONTENT_LENGTH)) return fail(f, PL_E_TE_AND_CL, te->name);
   codings c = read_codings(h, p);
   if (h->minor == 0 || c.malformed || c.chunked > 1 || c.chunked + c.others == 0)
     return fail(f, PL_E_BAD_TRANSFER_ENCODING, te->value);
@@ -102,40 +113,51 @@ static pl_err transfer_encoding (const pl_head *h, const char *p, pl_frame *f) {
   return PL_OK;
 }
 
-static bool has_token (const pl_head *h, const char *p, pl_field_id id, const char *token, size_t n) {
+typedef struct wishes {
+  bool close, keep_alive, upgrade;
+} wishes;
+
+/* The connection options we know (RFC 9110 7.6.1). */
+static wishes read_options (const pl_head *h, const char *p) {
+  wishes o = {false, false, false};
   for (uint32_t i = 0; i < h->nfields; i++) {
-    if (h->field[i].id != id) continue;
-    pl_slice list = pl_value(&h->field[i], p), t;
-    while (next_element(&list, &t))
-      if (pl_ieq(t.p, t.n, token, n)) return true;
+    if (h->field[i].id != PL_F_CONNECTION) continue;
+    pl_slice list = pl_value(&h->field[i], p), option;
+    while (next_element(&list, &option)) {
+      o.close |= PL_IS(option, "close");
+      o.keep_alive |= PL_IS(option, "keep-alive");
+      o.upgrade |= PL_IS(option, "upgrade");
+    }
   }
-  return false;
+  return o;
 }
-#define HAS(h, p, id, lit) has_token(h, p, id, lit, sizeof(lit) - 1)
 
 /* RFC 9112 9.3 and RFC 9110 7.8: HTTP/1.0 knows no Upgrade. */
 static void connection (const pl_head *h, const char *p, pl_frame *f) {
-  bool close = HAS(h, p, PL_F_CONNECTION, "close");
-  f->keep_alive = !close && (h->minor > 0 || HAS(h, p, PL_F_CONNECTION, "keep-alive"));
-  f->upgrade = h->minor > 0 && HAS(h, p, PL_F_CONNECTION, "upgrade") && count(h, PL_F_UPGRADE, NULL) > 0;
+  wishes o = {false, false, false};
+  if (has(f, PL_F_CONNECTION)) o = read_options(h, p);
+  f->keep_alive = !o.close && (h->minor > 0 || o.keep_alive);
+  f->upgrade = h->minor > 0 && o.upgrade && has(f, PL_F_UPGRADE);
+}
+
+static bool port_valid (pl_slice v) { return pl_span(v, PL_DIGIT) == v.n; }
+
+/* "[" address "]" [ ":" port ]; v begins with the bracket */
+static bool literal_valid (pl_slice v) {
+  const char *close = memchr(v.p, ']', v.n);
+  if (pl_span(v, PL_HOST) != v.n || close == NULL || memchr(v.p + 1, '[', v.n - 1)) return false;
+  pl_slice rest = {close + 1, v.n - (size_t)(close + 1 - v.p)};
+  if (rest.n == 0) return true;
+  return rest.p[0] == ':' && port_valid((pl_slice){rest.p + 1, rest.n - 1});
 }
 
 /* uri-host [ ":" port ] (RFC 9110 7.2); empty is allowed. */
 static bool host_valid (pl_slice v) {
-  if (pl_span(v, PL_HOST) != v.n) return false;
-  if (v.n > 0 && v.p[0] == '[') {
-    const char *close = memchr(v.p, ']', v.n);
-    if (close == NULL || memchr(v.p + 1, '[', v.n - 1)) return false;
-    v.n -= (size_t)(close + 1 - v.p);
-    v.p = close + 1;
-    if (v.n > 0 && v.p[0] != ':') return false;
-  } else if (memchr(v.p, '[', v.n) || memchr(v.p, ']', v.n)) {
-    return false;
-  }
-  const char *colon = memchr(v.p, ':', v.n);
-  if (colon == NULL) return true;
-  pl_slice port = {colon + 1, v.n - (size_t)(colon + 1 - v.p)};
-  return pl_span(port, PL_DIGIT) == port.n;
+  size_t i = 0;
+  if (v.n > 0 && v.p[0] == '[') return literal_valid(v);
+  for (; i < v.n && v.p[i] != ':'; i++)
+    if (!pl_is(v.p[i], PL_HOST) || v.p[i] == '[' || v.p[i] == ']') return false;
+  return i == v.n || port_valid((pl_slice){v.p + i + 1, v.n - i - 1});
 }
 
 /* RFC 9112 3.2: exactly one on HTTP/1.1, at most one before. */
@@ -172,13 +194,12 @@ static pl_err target (const pl_head *h, const char *p, pl_frame *f) {
 
 static void expect (const pl_head *h, const char *p, pl_frame *f) {
   const pl_field *e = NULL;
-  uint32_t n = count(h, PL_F_EXPECT, &e);
-  if (n == 0 || h->minor == 0) return; /* RFC 9110 10.1.1: ignored in HTTP/1.0 */
-  f->expect = n == 1 && PL_IS(pl_value(e, p), "100-continue") ? PL_EXPECT_CONTINUE : PL_EXPECT_OTHER;
+  if (!has(f, PL_F_EXPECT) || h->minor == 0) return; /* RFC 9110 10.1.1: ignored in HTTP/1.0 */
+  f->expect = count(h, PL_F_EXPECT, &e) == 1 && PL_IS(pl_value(e, p), "100-continue") ? PL_EXPECT_CONTINUE : PL_EXPECT_OTHER;
 }
 
 pl_err pl_frame_request (const pl_head *h, const char *p, pl_frame *f) {
-  memset(f, 0, sizeof *f);
+  begin(h, f);
   if (target(h, p, f) || host(h, p, f)) return f->err;
   if (transfer_encoding(h, p, f)) return f->err;
   if (f->body == PL_BODY_NONE && content_length(h, p, f)) return f->err;
@@ -188,7 +209,7 @@ pl_err pl_frame_request (const pl_head *h, const char *p, pl_frame *f) {
 }
 
 pl_err pl_frame_response (const pl_head *h, const char *p, pl_asked asked, pl_frame *f) {
-  memset(f, 0, sizeof *f);
+  begin(h, f);
   connection(h, p, f);
   f->upgrade = h->status == 101 || (asked == PL_ASKED_CONNECT && h->status / 100 == 2);
   bool bodiless = asked == PL_ASKED_HEAD || h->status < 200 || h->status == 204 || h->status == 304;

@@ -23,6 +23,7 @@ typedef struct pl_frame {
   bool keep_alive;  /* the connection may carry another message */
   bool upgrade;     /* Connection: upgrade with an Upgrade field; a 101; a 2xx to CONNECT */
   pl_expect expect; /* request */
+  uint32_t seen;    /* bit n: the head has a field of pl_field_id n */
   pl_err err;
   uint32_t err_at;  /* offset of the field at fault */
 } pl_frame;
