@@ -47,6 +47,7 @@ build = {
         "csrc/core/pl_simd.c",
         "csrc/core/pl_simd_avx2.c",
         "csrc/core/pl_simd_avx512.c",
+        "csrc/core/pl_simd_neon.c",
         "csrc/core/pl_simd_sse2.c",
         "csrc/core/pl_url.c",
       },

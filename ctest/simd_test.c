@@ -127,6 +127,22 @@ static void every_byte (const pl_simd *set, const pl_simd *portable) {
   ct_guard_close(&g);
 }
 
+/* Names that end with the input, far from any colon. */
+static void long_names (const pl_simd *set, const pl_simd *portable) {
+  char bytes[200];
+  ct_guard g;
+  ct_guard_open(&g, sizeof bytes);
+  for (size_t start = 0; start < 70; start++)
+    for (size_t n = 40; n < 80; n++) {
+      size_t all = 0;
+      if (start > 3) all = put(bytes, filler(bytes, put(bytes, 0, "a:"), start - 4), "\r\n");
+      all = put(bytes, filler(bytes, all, n), "\r\n");
+      compare_heads(set, portable, PL_TRAILER, ct_guard_tail(&g, bytes, all), all);
+    }
+  CHECK(true);
+  ct_guard_close(&g);
+}
+
 /* ---- needles ---- */
 
 static void fill_hostile (char *to, size_t n, pl_slice d) {
@@ -182,6 +198,7 @@ int main (void) {
     CHECK(pl_simd_named(sets[i]->name) == sets[i]);
     heads(sets[i], portable);
     every_byte(sets[i], portable);
+    long_names(sets[i], portable);
     needles(sets[i]);
   }
   return ct_done();

@@ -3,7 +3,7 @@
      PL_ISA               the target attribute of all functions here
      PL_CHECK_NAMES       1 when `nontoken` holds only what ends a name, so that its characters must be looked up
      masks                struct { uint64_t lf, odd, nontoken; }
-     low_bit(x), popcount(x)  the number of the lowest bit (anything for 0), the number of bits
+     low_bit(x), popcount(x)  the number of the lowest bit (64 for 0), the number of bits
      block_masks(p)       masks of 64 readable bytes
      tail_masks(p, n, whole)  the same of the n < 64 bytes at p, the last of an input of `whole` bytes; bits from n on are
                           clear in lf and odd

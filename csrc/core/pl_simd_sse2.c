@@ -57,7 +57,7 @@ static inline masks tail_masks (const char *p, size_t n, size_t whole) {
   return m;
 }
 
-static inline uint32_t low_bit (uint64_t x) { return (uint32_t)__builtin_ctzll(x | UINT64_C(1) << 63); }
+static inline uint32_t low_bit (uint64_t x) { return x ? (uint32_t)__builtin_ctzll(x) : 64; }
 
 static inline uint32_t popcount (uint64_t x) { /* no instruction for it here; few bits are set */
   uint32_t n = 0;
