@@ -174,11 +174,6 @@ local DIFFERS = {
   ["Nothing may follow a quoted value but the next parameter."] = {
     "formidable/special-chars-in-filename/osx-firefox-3.6",
   },
-  ["A boundary has no backslash: readers disagree about what it is."] = {
-    "formidable/encoding/binaryfile.tar.gz",
-    "formidable/encoding/blank.gif",
-    "formidable/encoding/menu_separator.png",
-  },
   ["A client's path stays in the name; basename() takes it off."] = {
     "busboy/files-with-filenames-containing-paths",
     "defnull-multipart/ie6",

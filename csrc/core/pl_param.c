@@ -190,12 +190,14 @@ bool pl_is_multipart (pl_slice t) {
 }
 
 /* RFC 2046 5.1.1 has fewer characters, but clients in the wild use others ("*****"); what would break the delimiter
-   line is refused, and a backslash, which some readers take for an escape and others for itself. */
-static pl_err boundary_valid (pl_slice b, size_t max) {
+   line is refused, and a backslash in quotes, which some readers take for an escape and others for itself. */
+static pl_err boundary_valid (const pl_param *v, size_t max) {
+  pl_slice b = v->value;
   if (b.n == 0) return PL_E_NO_BOUNDARY;
+  if (v->quoted && memchr(b.p, '\\', b.n)) return PL_E_INVALID_BOUNDARY;
   if (b.n > max) return PL_E_BOUNDARY_TOO_LONG;
   for (size_t i = 0; i < b.n; i++)
-    if (!pl_is(b.p[i], PL_QDTEXT) || b.p[i] == '\t' || (unsigned char)b.p[i] >= 0x80) return PL_E_INVALID_BOUNDARY;
+    if ((unsigned char)b.p[i] < 0x20 || (unsigned char)b.p[i] >= 0x7f || b.p[i] == '"') return PL_E_INVALID_BOUNDARY;
   return b.p[b.n - 1] == ' ' ? PL_E_INVALID_BOUNDARY : PL_OK;
 }
 
@@ -209,12 +211,13 @@ pl_err pl_boundary_read (pl_slice content_type, size_t max, pl_slice *boundary, 
   pl_slice subtype = {type.p + sizeof multipart - 1, type.n - (sizeof multipart - 1)};
   if (pl_span(subtype, PL_TCHAR) != subtype.n) return PL_E_BAD_CONTENT_TYPE;
   *is_form = PL_IS(subtype, "form-data");
-  *boundary = (pl_slice){NULL, 0};
+  pl_param found = {0};
   while ((got = pl_params_next(&it, &param)) == 1) {
     if (!PL_IS(param.name, "boundary")) continue;
     if (seen) return PL_E_DUPLICATE_BOUNDARY;
     seen = true;
-    *boundary = param.value;
+    found = param;
   }
-  return got < 0 ? PL_E_BAD_CONTENT_TYPE : boundary_valid(*boundary, max);
+  *boundary = found.value;
+  return got < 0 ? PL_E_BAD_CONTENT_TYPE : boundary_valid(&found, max);
 }
