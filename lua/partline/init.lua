@@ -26,11 +26,14 @@ end
 
 local submodules = {
   reader = true, headers = true, message = true, multipart = true, server = true, connection = true,
-  loop = true, url = true,
+  loop = true, url = true, form = true, client = true,
 }
 
--- The loop's functions that programs use most.
+-- The functions that programs use most.
 local from_loop = { sleep = true, spawn = true, run = true }
+local from_client = {
+  request = true, get = true, head = true, post = true, put = true, delete = true, patch = true, options = true,
+}
 
 return setmetatable(partline, {
   __index = function(self, key)
@@ -39,6 +42,8 @@ return setmetatable(partline, {
       value = require("partline." .. key)
     elseif from_loop[key] then
       value = require("partline.loop")[key]
+    elseif from_client[key] then
+      value = require("partline.client")[key]
     end
     self[key] = value
     return value

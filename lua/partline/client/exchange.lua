@@ -1,0 +1,147 @@
+--- One request and its response on a connection: sending, waiting for the head, and once more when a kept connection
+-- turns out to be dead.
+-- @module partline.client.exchange
+
+local dial = require("partline.client.dial")
+local message = require("partline.message")
+local request = require("partline.client.request")
+local writing = require("partline.writing")
+
+local exchange = {}
+
+local EARLY_ANSWER = 2 -- seconds to look for a response when the server has stopped reading
+
+-- ---- one exchange on one connection ----
+
+local limit_names = { "max_head", "max_fields", "max_chunk_line", "max_chunk_ext", "max_trailer" }
+
+-- The memory for heads stays with the connection while the limits are the usual ones.
+local function parser_of(c, opts)
+  for _, name in ipairs(limit_names) do
+    if opts[name] then return message.parser(opts) end
+  end
+  c.parser = c.parser or message.parser()
+  return c.parser
+end
+
+local function nothing_came(c, before)
+  local _, given = c.reader:status()
+  return given == before and c.reader:at_hand() == 0
+end
+
+local function wait_for_head(c, seconds)
+  c:patient(nil, c.view.now() + seconds)
+end
+
+-- The server may have answered and stopped reading: what went wrong with sending matters only when it has not.
+local function sending_failed(c, job, text, code)
+  local broken = not c.writer:write("")
+  if not broken then return nil, text, code end -- the body's source failed
+  wait_for_head(c, EARLY_ANSWER)
+  local response, about = message.next_response(c.reader, parser_of(c, job.opts), job.method)
+  if not response then return nil, text, code end
+  about.keep_alive = false
+  return response, about
+end
+
+local function exchange_plain(c, job, ready)
+  local ok, text, code = writing.write_prepared(c.writer, ready)
+  if not ok then return sending_failed(c, job, text, code) end
+  wait_for_head(c, job.opts.head_timeout)
+  return message.next_response(c.reader, parser_of(c, job.opts), job.method)
+end
+
+-- RFC 9110 10.1.1: the body waits for 100 Continue, but not for long; a final answer spares it.
+local function exchange_expecting(c, job, ready)
+  local opts = job.opts
+  local sent, failed = false, nil
+  local function send_body()
+    if sent then return end
+    sent = true
+    local ok, text, code = writing.write_prepared_body(c.writer, ready)
+    if not ok then failed = { text, code } end
+    wait_for_head(c, opts.head_timeout)
+  end
+  local ok, text, code = c.writer:write(ready.head)
+  if ok then ok, text, code = c.writer:flush() end
+  if not ok then return sending_failed(c, job, text, code) end
+  wait_for_head(c, opts.continue_timeout)
+  local _, _, why = c.reader:peek(1)
+  if why == "timeout" then send_body() end
+  wait_for_head(c, opts.head_timeout)
+  local response, about
+  if failed and c.writer:write("") then return nil, failed[1], failed[2] end -- the body's source failed
+  response, about, code = message.next_response(c.reader, parser_of(c, opts), job.method, function(interim)
+    if interim.status == 100 then send_body() end
+  end)
+  if failed and c.writer:write("") then return nil, failed[1], failed[2] end
+  if not response then return nil, failed and failed[1] or about, failed and failed[2] or code end
+  if not sent or failed then about.keep_alive = false end
+  about.body_spared = not sent
+  return response, about
+end
+
+-- → response, about | nil, message, code, whether the connection brought nothing at all.
+local function on_connection(c, job, ready)
+  c.view.deadline = job.deadline
+  local _, before = c.reader:status()
+  local run = job.expect and exchange_expecting or exchange_plain
+  local ok, response, about, code = pcall(run, c, job, ready)
+  if not ok then
+    c:close()
+    error(response, 0)
+  end
+  if response then return response, about end
+  local silent = code ~= "timeout" and nothing_came(c, before)
+  return nil, about or "connection closed before a response", code or "unexpected-eof", silent
+end
+
+-- ---- connections ----
+
+-- A connection from the pool or a new one. → c, whether it was used before | nil, message, code.
+local function connect(job, route, fresh)
+  local pool = job.pool
+  local c = pool and not fresh and pool:take(route.key, job.opts.http_client)
+  if c then return c, true end
+  local text, code
+  c, text, code = dial.open(route, job.opts, job.deadline)
+  if not c then return nil, text, code end
+  c.key = route.key
+  return c, false
+end
+
+-- Once more on a new connection when an old one turned out to be dead: nothing came, and the body is still there.
+local function may_repeat(job, reused, silent)
+  return reused and silent and job.opts.retry ~= false and (not job.content or job.content.again)
+end
+
+-- → c, response, about | nil, message, code.
+local function send(job)
+  local route, text, code = request.route(job)
+  if not route then return nil, text, code end
+  for attempt = 1, 2 do
+    local ready, c, reused, response, about, silent
+    ready, text, code = request.prepare(job, route)
+    if not ready then return nil, text, code end
+    c, reused, code = connect(job, route, attempt == 2)
+    if not c then return nil, reused, code end
+    response, about, code, silent = on_connection(c, job, ready)
+    if response then return c, response, about end
+    c:close()
+    if attempt == 2 or not may_repeat(job, reused, silent) then return nil, about, code end
+  end
+end
+
+--- Sends the request of a job. → connection, response, about | nil, message, code. May yield.
+-- 417: the server does not know the expectation; the body was spared, so even one that can be read once is still there.
+function exchange.send(job)
+  local c, response, about = send(job)
+  if c and response.status == 417 and job.expect and about.body_spared then
+    c:close()
+    job.expect = false
+    c, response, about = send(job)
+  end
+  return c, response, about
+end
+
+return exchange
