@@ -23,8 +23,8 @@ enum {
   MISSES_MAX = 16    /* other values in a row: this one varies, none is kept any more */
 };
 
-/* In the shared table: at [1] to [SLOTS] the shapes, and */
-enum { CACHE = 0, MESSAGES = SLOTS + 1, ABOUTS = MESSAGES + 10, SHARED_SIZE = ABOUTS + 48 };
+/* In the shared table: at [1] to [SLOTS] the shapes, behind them their [SELF], and */
+enum { CACHE = 0, MESSAGES = 2 * SLOTS + 1, ABOUTS = MESSAGES + 10, SHARED_SIZE = ABOUTS + 48 };
 
 /* In a shape: at [1] to [n] the names, behind them values, and */
 enum { SELF = 0 };
@@ -32,8 +32,7 @@ enum { SELF = 0 };
 typedef struct place {
   uint16_t name_len;
   uint8_t misses;
-  uint32_t value_len; /* NO_VALUE: none is kept */
-  const char *value;  /* inside the Lua string at [n + 1] and up */
+  uint32_t value_len; /* of the Lua string at [n + 1] and up; NO_VALUE: none is kept */
 } place;
 
 #define NO_VALUE UINT32_MAX
@@ -250,12 +249,19 @@ static void set_places (shape *s, const pl_head *h, const char *base) {
   }
 }
 
+/* What getmetatable says of a table of fields: a program that changed a shape would change the fields of others. */
+static void protect (lua_State *L) {
+  lua_pushliteral(L, HEADERS);
+  lua_setfield(L, -2, "__metatable");
+}
+
 /* A new shape on the top of the stack. */
 static shape *push_shape (lua_State *L, const pl_head *h, const char *base, bool lower, bool shared) {
   size_t size = sizeof(shape);
   for (uint32_t i = 0; shared && i < h->nfields; i++) size += sizeof(place) + h->field[i].name_len;
   lua_createtable(L, (int)h->nfields * 2, 4);
   luaL_setfuncs(L, look_up, 0);
+  protect(L);
   set_names(L, h, base, lower);
   if (!shared) set_values(L, h, base);
   shape *s = lpl_newuserdata(L, size, 0);
@@ -281,6 +287,8 @@ static shape *push_known_shape (lua_State *L, int idx, const pl_head *h, const c
   shape *s = push_shape(L, h, base, lower, true);
   lua_pushvalue(L, -1);
   lua_rawseti(L, idx, slot + 1);
+  lua_rawgeti(L, -1, SELF);
+  lua_rawseti(L, idx, SLOTS + slot + 1);
   c->at[slot] = s;
   return s;
 }
@@ -303,13 +311,23 @@ static void push_with_repeats (lua_State *L, const pl_head *h, const char *base,
   lua_setmetatable(L, -2);
 }
 
+/* Pushes the value that field i had last, if it is the same again. */
+static bool push_same (lua_State *L, const shape *s, uint32_t i, const pl_field *f, const char *base) {
+  size_t n;
+  if (s->at[i].value_len != f->value_len) return false;
+  lua_rawgeti(L, -3, (lua_Integer)s->n + i + 1);
+  const char *v = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &n) : NULL;
+  if (v && n == f->value_len && same_bytes(v, base + f->value, n)) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
 /* The value of field i, which may be the one of the head before; the shape is on the top, then the table of fields and
    the name. */
 static void push_kept (lua_State *L, shape *s, uint32_t i, const pl_field *f, const char *base) {
   place *k = &s->at[i];
-  if (k->value_len == f->value_len && same_bytes(k->value, base + f->value, f->value_len)) {
+  if (push_same(L, s, i, f, base)) {
     k->misses = 0;
-    lua_rawgeti(L, -3, (lua_Integer)s->n + i + 1);
     return;
   }
   push_first(L, f, base);
@@ -318,7 +336,6 @@ static void push_kept (lua_State *L, shape *s, uint32_t i, const pl_field *f, co
   if (varies) lua_pushnil(L);
   else lua_pushvalue(L, -1);
   lua_rawseti(L, -5, (lua_Integer)s->n + i + 1);
-  k->value = lua_tostring(L, -1);
   k->value_len = varies ? NO_VALUE : f->value_len;
 }
 
@@ -565,6 +582,7 @@ static void set_messages (lua_State *L) {
 void lpl_open_message (lua_State *L) {
   luaL_newmetatable(L, HEADERS);
   luaL_setfuncs(L, look_up, 0);
+  protect(L);
   luaL_newmetatable(L, SHAPE);
   lua_pop(L, 2);
   lua_createtable(L, SHARED_SIZE, 1);
