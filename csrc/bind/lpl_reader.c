@@ -594,14 +594,15 @@ static int new_file (lua_State *L) {
   luaL_Stream *f = luaL_checkudata(L, 1, LUA_FILEHANDLE);
   luaL_argcheck(L, f->closef != NULL, 1, "file is closed");
   lua_Integer n = luaL_optinteger(L, 2, -1);
-  bool own = lua_toboolean(L, 3);
+  bool own = lua_toboolean(L, 3) && f->f != stdin && f->f != stdout && f->f != stderr;
+  bool live = may_wait(fileno(f->f)); /* now: a finaliser may close it when memory is asked for */
   lpl_reader *r = lpl_newreader(L);
   lua_pushvalue(L, 1);
   lpl_setuv(L, -2, LPL_UV_UP);
   r->u.file.stream = f;
   r->u.file.left = n;
   r->u.file.own = own;
-  r->u.file.live = may_wait(fileno(f->f));
+  r->u.file.live = live;
   r->src = &lpl_from_file;
   return 1;
 }
