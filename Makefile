@@ -146,7 +146,7 @@ build/asan/bin/$(LUA): scripts/nopreload.c Makefile
 
 VALGRIND       = valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite,indirect \
                  --child-silent-after-fork=yes --keep-debuginfo=yes
-VALGRIND_SPECS ?= $(wildcard $(addprefix spec/,reader_spec.lua headers_spec.lua message_spec.lua multipart_spec.lua parser_spec.lua))
+VALGRIND_SPECS ?= $(wildcard $(addprefix spec/,reader_spec.lua headers_spec.lua message_spec.lua multipart_spec.lua parser_spec.lua misuse_spec.lua))
 valgrind: all  ## C tests and the specs of the binding under valgrind
 	@$(need) valgrind
 	+@PARTLINE_UNDER=valgrind $(again) ctest WRAP="$(VALGRIND)"
