@@ -8,6 +8,7 @@
 #include "pl_framing.h"
 #include "pl_head.h"
 #include "pl_mpart.h"
+#include "pl_simd.h"
 
 enum { CODEC_FIELDS = 32, CODEC_BOUNDARY = 256 };
 
@@ -20,6 +21,7 @@ static inline void trace_fail (trace *t, pl_err e, uint64_t at) {
 typedef struct head_codec {
   pl_head_kind kind;
   pl_head_limits max;
+  const pl_simd *simd; /* NULL: the best */
   pl_head h;
   pl_field fields[CODEC_FIELDS];
 } head_codec;
@@ -28,6 +30,7 @@ static inline void head_start (void *codec) {
   head_codec *c = codec;
   memset(c->fields, 0xA5, sizeof c->fields);
   pl_head_init(&c->h, c->kind, c->max, c->fields);
+  if (c->simd) c->h.simd = c->simd;
 }
 
 static inline void trace_field (trace *t, const pl_field *f, const char *p) {
@@ -114,6 +117,7 @@ typedef struct mpart_codec {
   bool is_form;
   pl_mpart_limits max;
   pl_head_limits head_max;
+  const pl_simd *simd; /* NULL: the best */
   pl_mpart m;
   pl_head head;
   pl_field fields[CODEC_FIELDS];
@@ -126,6 +130,7 @@ static inline void mpart_start (void *codec) {
   c->in_part = false;
   pl_head_init(&c->head, PL_PART_HEAD, c->head_max, c->fields);
   pl_mpart_init(&c->m, (pl_slice){c->boundary, strlen(c->boundary)}, c->is_form, c->max, c->memory, &c->head);
+  if (c->simd) c->m.simd = c->head.simd = c->simd;
 }
 
 static inline void trace_param (trace *t, const pl_param *v) {

@@ -210,6 +210,7 @@ static void boundaries (void) {
   boundary("multipart/form-data; boundary===17==", "form ==17==");
   boundary("multipart/form-data; boundary=\"(a+b).c-d?\"", "form (a+b).c-d?");
   boundary("multipart/form-data; boundary=*****", "form *****");
+  boundary("multipart/form-data; boundary=a\\b", "form a\\b"); /* in quotes it may be an escape */
   boundary("multipart/form-data; boundary=\\/\\/", "form \\/\\/");
   boundary("multipart/form-data ; boundary = b ", "form b");
   boundary("multipart/form-datax; boundary=b", "b");

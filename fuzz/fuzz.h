@@ -68,6 +68,13 @@ static inline pl_got fuzz_both (feed_step step, void (*start) (void *), void *co
   return got;
 }
 
+/* One of the vector sets that run here, or the portable code. */
+static inline const pl_simd *fuzz_set (unsigned which) {
+  const pl_simd *sets[PL_SIMD_MAX];
+  size_t n = pl_simd_all(sets);
+  return sets[which % n];
+}
+
 /* Character classes once more, as the grammar has them. */
 static inline bool is_alnum (unsigned char c) { return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z'); }
 static inline bool is_token (unsigned char c) { return is_alnum(c) || (c && strchr("!#$%&'*+-.^_`|~", c)); }

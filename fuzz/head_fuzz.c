@@ -100,12 +100,29 @@ static void check_response (const head_codec *c, const char *p, unsigned options
   INVARIANT(f.body != PL_BODY_CHUNKED || count(c, p, "content-length") == 0, "not both lengths");
 }
 
+/* The ids, one by one. */
+static void check_ids (const head_codec *c, const char *p) {
+  static const struct { const char *name; pl_field_id id; } known[] = {
+      {"host", PL_F_HOST}, {"content-length", PL_F_CONTENT_LENGTH}, {"transfer-encoding", PL_F_TRANSFER_ENCODING},
+      {"connection", PL_F_CONNECTION}, {"expect", PL_F_EXPECT}, {"upgrade", PL_F_UPGRADE},
+      {"content-type", PL_F_CONTENT_TYPE}, {"content-disposition", PL_F_CONTENT_DISPOSITION},
+      {"set-cookie", PL_F_SET_COOKIE},
+  };
+  for (uint32_t i = 0; i < c->h.nfields; i++) {
+    pl_field_id want = PL_F_OTHER;
+    pl_slice is = pl_name(&c->h.field[i], p);
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+      if (pl_ieq(is.p, is.n, known[k].name, strlen(known[k].name))) want = known[k].id;
+    INVARIANT(c->h.field[i].id == want, "a field is known by its name");
+  }
+}
+
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size) {
   fuzz_input in;
   trace t = {0};
   if (!fuzz_read(data, size, &in)) return 0;
   bool tight = in.options & 64;
-  head_codec c = {.kind = (pl_head_kind)(in.options % 4),
+  head_codec c = {.kind = (pl_head_kind)(in.options % 4), .simd = fuzz_set(in.options >> 3),
                   .max = {tight ? 200 : 4096, tight ? 3 : CODEC_FIELDS, tight ? 20 : 2048}};
   size_t used, want = naive(c.kind, in.p, in.n);
   bool ended = fuzz_both(head_feed, head_start, &c, &in, &t, &used) == PL_END;
@@ -114,6 +131,7 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size) {
   INVARIANT(c.h.err_at <= in.n, "the offset lies in the input");
   char *unit = malloc(used ? used : 1);
   if (used > 0) memcpy(unit, in.p, used);
+  if (ended) check_ids(&c, unit);
   if (ended && c.kind == PL_REQUEST) check_request(&c, unit);
   if (ended && c.kind == PL_RESPONSE) check_response(&c, unit, in.options);
   free(unit);

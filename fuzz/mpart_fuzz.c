@@ -4,7 +4,7 @@
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
-static const char *const boundaries[] = {"b", "bb", "--", "-b-", "AaB03x", "b c"};
+static const char *const boundaries[] = {"b", "bb", "--", "-b-", "AaB03x", "b c", "------", "----WebKitFormBoundary0"};
 
 typedef struct body {
   const char *p;
@@ -83,8 +83,8 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size) {
   trace t = {0}, naive = {0};
   if (!fuzz_read(data, size, &in)) return 0;
   bool tight = in.options & 128;
-  events e = {.codec = {.boundary = boundaries[in.options % 6], .is_form = in.options & 64, .max = {tight ? 2 : 1000},
-                        .head_max = {tight ? 80 : 65535, CODEC_FIELDS, 0}}};
+  events e = {.codec = {.boundary = boundaries[in.options % 8], .is_form = in.options & 64, .max = {tight ? 2 : 1000},
+                        .head_max = {tight ? 80 : 65535, CODEC_FIELDS, 0}, .simd = fuzz_set(in.options >> 3)}};
   size_t used;
   bool ended = fuzz_both(step, start, &e, &in, &t, &used) == PL_END;
   const pl_mpart *m = &e.codec.m;

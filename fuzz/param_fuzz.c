@@ -92,7 +92,8 @@ static void boundary (pl_slice value) {
   inside(b, value.p, value.n);
   INVARIANT(b.n >= 1 && b.n <= 70 && b.p[b.n - 1] != ' ', "a boundary that a delimiter line can hold");
   for (size_t i = 0; i < b.n; i++)
-    INVARIANT(b.p[i] >= ' ' && b.p[i] < 0x7f && b.p[i] != '"' && b.p[i] != '\\', "no byte of it is one to escape");
+    INVARIANT(b.p[i] >= ' ' && b.p[i] < 0x7f && b.p[i] != '"', "no byte of it breaks the line");
+  INVARIANT(b.p[-1] != '"' || !memchr(b.p, '\\', b.n), "no escape in it");
 }
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size) {

@@ -182,6 +182,12 @@ static pl_got wait_first (lpl_reader *r) {
   return PL_MORE;
 }
 
+/* The first bytes have come: from now on the time for all of them counts. */
+static void begin_deadline (lpl_reader *r) {
+  r->u.sock.deadline = lpl_now() + r->u.sock.then;
+  r->u.sock.timeout = r->u.sock.then = 0;
+}
+
 static pl_got sock_fill (lpl_reader *r, size_t want) {
   (void)want;
   if (!still_open(r)) return failed(r, PL_E_CLOSED, LPL_NOWHERE);
@@ -196,6 +202,7 @@ static pl_got sock_fill (lpl_reader *r, size_t want) {
     pl_buf_commit(&r->q, (size_t)n);
     r->u.sock.drained = (size_t)n < room;
     r->u.sock.run += (size_t)n;
+    if (r->u.sock.then > 0) begin_deadline(r);
     if ((size_t)n == room && room < SOCKET_MOST) r->u.sock.size = room * 2;
     return PL_DATA;
   }

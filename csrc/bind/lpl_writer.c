@@ -36,13 +36,10 @@ static pl_got usable (lpl_writer *w) {
   return w->err ? PL_FAIL : PL_END;
 }
 
-/* The queue, then n bytes at p, in one call. How much went, or 0 with *got = PL_MORE or PL_FAIL. */
-static size_t send_both (lpl_writer *w, const char *p, size_t n, pl_got *got) {
-  pl_slice q = pl_buf_peek(&w->q);
-  struct iovec io[2] = {{(void *)(uintptr_t)q.p, q.n}, {(void *)(uintptr_t)p, n}};
-  struct msghdr m = {.msg_iov = q.n ? io : io + 1, .msg_iovlen = (q.n && n) ? 2 : 1};
+/* How much went, or 0 with *got = PL_MORE or PL_FAIL. */
+static size_t send_vector (lpl_writer *w, const struct msghdr *m, pl_got *got) {
   ssize_t k;
-  do k = sendmsg(w->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+  do k = sendmsg(w->fd, m, MSG_DONTWAIT | MSG_NOSIGNAL);
   while (k < 0 && errno == EINTR);
   w->full = k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   if (k >= 0) {
@@ -52,6 +49,14 @@ static size_t send_both (lpl_writer *w, const char *p, size_t n, pl_got *got) {
   }
   *got = w->full ? PL_MORE : failed(w, PL_E_WRITE_FAILED, errno);
   return 0;
+}
+
+/* The queue, then n bytes at p, in one call. */
+static size_t send_both (lpl_writer *w, const char *p, size_t n, pl_got *got) {
+  pl_slice q = pl_buf_peek(&w->q);
+  struct iovec io[2] = {{(void *)(uintptr_t)q.p, q.n}, {(void *)(uintptr_t)p, n}};
+  struct msghdr m = {.msg_iov = q.n ? io : io + 1, .msg_iovlen = (q.n && n) ? 2 : 1};
+  return send_vector(w, &m, got);
 }
 
 /* PL_END when the queue and all n bytes are gone. */
@@ -133,21 +138,29 @@ static lpl_writer *check (lua_State *L) {
   return w;
 }
 
-/* ctx: where to go on: the argument (low 8 bits), bytes of it that are gone (the rest). 255: flushing. */
-enum { ARG_BITS = 8, FLUSHING = 255 };
+/* ctx: where to go on: the argument (low 8 bits; FLUSHING: behind the last), whether to flush then, and how many bytes
+   of it are gone (the rest). */
+enum { FLUSHING = 255, FLUSH = 256, FROM_BITS = 9 };
+
+static lua_KContext context (int arg, int flush, size_t from) {
+  return (lua_KContext)((uintptr_t)from << FROM_BITS | (uintptr_t)(unsigned)(flush | arg));
+}
 
 static int write_k (lua_State *L, int status, lua_KContext ctx) {
   lpl_writer *w = lua_touserdata(L, 1);
   int top = status == LUA_YIELD ? lua_gettop(L) - LPL_WAIT_RESULTS : lua_gettop(L);
-  int arg = (int)(ctx & 255);
-  size_t from = (size_t)((uintptr_t)ctx >> ARG_BITS), n, taken;
+  int arg = (int)(ctx & 255), flush = (int)(ctx & FLUSH);
+  size_t from = (size_t)((uintptr_t)ctx >> FROM_BITS), n, taken;
   pl_got got;
   if (status == LUA_YIELD) lpl_writer_wait_end(L, 1);
   for (;;) {
+    if (arg > top && arg != FLUSHING) {
+      if (!flush) break;
+      arg = FLUSHING;
+    }
     if (arg == FLUSHING) {
       got = lpl_writer_flush(w);
     } else {
-      if (arg > top) break;
       const char *p = lua_tolstring(L, arg, &n);
       got = lpl_writer_put(w, p + from, n - from, &taken);
       from += taken;
@@ -159,29 +172,61 @@ static int write_k (lua_State *L, int status, lua_KContext ctx) {
       from = 0;
       continue;
     }
-    lua_callk(L, lpl_writer_wait_begin(L, 1), LPL_WAIT_RESULTS,
-              (lua_KContext)((uintptr_t)from << ARG_BITS | (uintptr_t)arg), write_k);
+    lua_callk(L, lpl_writer_wait_begin(L, 1), LPL_WAIT_RESULTS, context(arg, flush, from), write_k);
     lpl_writer_wait_end(L, 1);
   }
   lua_settop(L, 1);
   return 1;
 }
 
-/* w:write(s, ...): the Writer, or nil, message, code. May yield. */
-static int writer_write (lua_State *L) {
+static int check_strings (lua_State *L) {
   check(L);
   int n = lua_gettop(L);
   luaL_argcheck(L, n < 200, 200, "too many arguments");
   for (int i = 2; i <= n; i++) luaL_checkstring(L, i);
   luaL_checkstack(L, 16, NULL);
-  return write_k(L, LUA_OK, 2);
+  return n;
+}
+
+/* w:write(s, ...): the Writer, or nil, message, code. May yield. */
+static int writer_write (lua_State *L) {
+  check_strings(L);
+  return write_k(L, LUA_OK, context(2, 0, 0));
+}
+
+/* w:send(s, ...): write and flush. Little that is sent at once is not gathered first. */
+static int writer_send (lua_State *L) {
+  lpl_writer *w = luaL_checkudata(L, 1, LPL_WRITER);
+  int n = check_strings(L);
+  struct iovec io[4];
+  struct msghdr m = {.msg_iov = io};
+  bool direct = !w->through_call && n <= 5 && pl_buf_len(&w->q) == 0 && w->run < FAIR_RUN && usable(w) == PL_END;
+  size_t gone = 0, all = 0;
+  for (int i = 2; direct && i <= n; i++) {
+    const char *p = lua_tolstring(L, i, &io[i - 2].iov_len);
+    io[i - 2].iov_base = (void *)(uintptr_t)p;
+    all += io[i - 2].iov_len;
+    m.msg_iovlen++;
+  }
+  if (direct && all > 0) {
+    pl_got got = PL_END;
+    gone = send_vector(w, &m, &got);
+    if (got == PL_FAIL) return lpl_writer_fail(L, w);
+    if (gone == all) {
+      lua_settop(L, 1);
+      return 1;
+    }
+  }
+  int arg = 2;
+  while (arg <= n && gone >= lua_rawlen(L, arg)) gone -= lua_rawlen(L, arg++);
+  return write_k(L, LUA_OK, context(arg, FLUSH, gone));
 }
 
 /* w:flush(): returns when all is handed to the system. May yield. */
 static int writer_flush (lua_State *L) {
   check(L);
   lua_settop(L, 1);
-  return write_k(L, LUA_OK, FLUSHING);
+  return write_k(L, LUA_OK, context(FLUSHING, FLUSH, 0));
 }
 
 /* w:close(): drops what was not flushed; the socket is its owner's. */
@@ -297,7 +342,7 @@ static int is_writer (lua_State *L) {
 int lpl_open_writer (lua_State *L) {
   static const luaL_Reg methods[] = {
       {"write", writer_write}, {"flush", writer_flush}, {"close", writer_close}, {"status", writer_status},
-      {"discard", writer_discard}, {NULL, NULL},
+      {"send", writer_send},   {"discard", writer_discard}, {NULL, NULL},
   };
   static const luaL_Reg meta[] = {
       {"__gc", writer_close}, {"__close", writer_close}, {"__tostring", writer_tostring}, {NULL, NULL},

@@ -37,6 +37,9 @@ local function receiver(conn, patience)
       local bytes, message, code = conn:recv(want)
       if bytes then
         moved(#bytes)
+        if patience["then"] then
+          patience.timeout, patience.deadline, patience["then"] = nil, now() + patience["then"], nil
+        end
         return bytes
       end
       if code == "closed" then return nil end
@@ -125,12 +128,15 @@ function connection.new(conn, opts)
   return self
 end
 
---- How long reads wait from now on: seconds without progress, and a deadline (`loop.now()`); nil: no limit.
+--- How long reads wait from now on: seconds without progress, and a deadline (`loop.now()`); nil: no limit. With
+-- `from_then`, a deadline so many seconds after the next bytes takes the place of both when they come.
 ---@param timeout number?
 ---@param deadline number?
-function Connection:patient(timeout, deadline)
-  if self.direct then return self.reader:patience(timeout, deadline) end
-  self.patience.timeout, self.patience.deadline = timeout, deadline
+---@param from_then number?
+function Connection:patient(timeout, deadline, from_then)
+  if self.direct then return self.reader:patience(timeout, deadline, from_then) end
+  local patience = self.patience
+  patience.timeout, patience.deadline, patience["then"] = timeout, deadline, from_then
 end
 
 --- Closes at once. Idempotent.

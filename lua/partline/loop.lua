@@ -157,12 +157,21 @@ local function signal(self, slots, fd, ended)
   end
 end
 
+-- The commonest event by far, a descriptor that one task waits for, is handled here; signal knows all the others.
 local function dispatch(self, events, n)
   local readers, writers = self.readers, self.writers
   for i = 1, 2 * n, 2 do
     local fd, bits = events[i], events[i + 1]
-    if bits & 1 ~= 0 then signal(self, readers, fd, bits & 4 ~= 0 and self.edge[fd] or false) end
-    if bits & 2 ~= 0 then signal(self, writers, fd, false) end
+    if bits & 1 ~= 0 then
+      local task = readers[fd]
+      if bits < 4 and task and task ~= READY and task ~= ENDED and not task.link then
+        readers[fd] = false
+        wake(self, task)
+      else
+        signal(self, readers, fd, bits & 4 ~= 0 and self.edge[fd] or false)
+      end
+    end
+    if bits & 2 ~= 0 and writers[fd] ~= READY then signal(self, writers, fd, false) end
   end
 end
 
@@ -228,10 +237,8 @@ local function start(task)
   return resume(task.co, f, unpack(arg, 1, n))
 end
 
-local function continue(task)
-  local code = task.code
-  if not code then return resume(task.co, true) end
-  local message = task.message
+local function tell_failure(task)
+  local code, message = task.code, task.message
   task.message, task.code = false, false
   return resume(task.co, nil, message, code)
 end
@@ -274,7 +281,9 @@ local function run_task(self, task)
   if not co then task.done = true return end -- a nested wait: its round loop looks at this
   self.current = task
   local ok, what
-  if task.f then ok, what = start(task) else ok, what = continue(task) end
+  if task.f then ok, what = start(task)
+  elseif task.code then ok, what = tell_failure(task)
+  else ok, what = resume(co, true) end
   self.current = outer
   if what ~= WAIT then return after(self, task, ok, what) end
 end

@@ -57,7 +57,7 @@ local function add_content(request, body, limits)
 end
 
 --- Reads a request with a parser made by `message.parser`: what `read_request` gives, and a table with `keep_alive`,
--- `expect` ("continue", "other" or nil) and `upgrade`.
+-- `expect` ("continue", "other" or nil), `upgrade`, and the `method` and `http10` that an answer needs.
 ---@param reader partline.Reader
 ---@param parser table
 ---@return table|nil request
@@ -71,7 +71,10 @@ function message.next_request(reader, parser)
     body:limits { max_all = parser.limits.max_body_in_memory or MAX_ALL }
     add_content(request, body, parser.limits)
   end
-  return request, { keep_alive = keep_alive, expect = expect, upgrade = upgrade }
+  return request, {
+    keep_alive = keep_alive, expect = expect, upgrade = upgrade,
+    method = request.method, http10 = request.protocol_version.minor == 0,
+  }
 end
 
 local function check_reader(reader)

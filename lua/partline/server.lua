@@ -229,7 +229,6 @@ end
 -- Is the body at its end, or near enough to be read and dropped? Asked before the answer says what becomes of the
 -- connection.
 local function can_drain(self, body)
-  if not body then return true end
   body:release()
   local state, _, failed = body:status()
   local length = body:length()
@@ -307,9 +306,8 @@ end
 local function serve_request(self, c, request, about)
   local body = request.body
   self.counts.requests = self.counts.requests + 1
-  about.method, about.http10 = request.method, request.protocol_version.minor == 0
   if about.expect == "other" then return refuse(self, c, request, "expectation-failed") end
-  local asked = body and about.expect == "continue" and expect_continue(c)
+  local asked = about.expect == "continue" and body and expect_continue(c)
   if body then c:patient(self.opts.body_timeout) end
   local response = call_handler(self, request)
   local over = asked and settle_expectation(c, request, response, asked)
@@ -319,10 +317,10 @@ local function serve_request(self, c, request, about)
     report(self, ("status %d is no answer"):format(status), request)
     response = plain(500)
   end
-  if over or self.stopping or about.keep_alive and not can_drain(self, body) then about.keep_alive = false end
+  if over or self.stopping or body and about.keep_alive and not can_drain(self, body) then about.keep_alive = false end
   c.unread = body ~= nil
   if not send(self, c, request, response, about) then return false end
-  return drain(self, c, body)
+  return body == nil or drain(self, c, body)
 end
 
 -- ---- connections ----
@@ -330,7 +328,11 @@ end
 -- The memory of a head that is being read: shared by the connections, since few of them are reading one.
 local function take_parser(self)
   local parsers = self.parsers
-  return table.remove(parsers) or message.parser(self.opts)
+  local n = #parsers
+  if n == 0 then return message.parser(self.opts) end
+  local parser = parsers[n]
+  parsers[n] = nil
+  return parser
 end
 
 local function give_parser(self, parser)
@@ -340,9 +342,10 @@ end
 
 -- Waits for the next head. → request, about | nil: the connection is over.
 local function next_request(self, c, first)
-  local opts, now = self.opts, self.loop.now
+  local opts = self.opts
   c.idle = true
-  if first then c:patient(nil, now() + opts.head_timeout) else c:patient(opts.idle_timeout) end
+  if first then c:patient(nil, self.loop.now() + opts.head_timeout)
+  else c:patient(opts.idle_timeout, nil, opts.head_timeout) end
   local byte, _, code = c.reader:peek(1)
   c.idle = false
   if not byte then
@@ -350,7 +353,6 @@ local function next_request(self, c, first)
     if code == "read-failed" then count_error(self, code) end
     return nil
   end
-  if not first then c:patient(nil, now() + opts.head_timeout) end
   local parser = take_parser(self)
   local request, about
   request, about, code = message.next_request(c.reader, parser)
@@ -366,7 +368,7 @@ local function serve_all(self, c)
   repeat
     local request, about = next_request(self, c, served == 0)
     if not request or not serve_request(self, c, request, about) then return end
-    c.reader:idle()
+    if request.body then c.reader:idle() end
     served = served + 1
     if served % FAIR_REQUESTS == 0 then self.loop.sleep(0) end
   until self.stopping

@@ -85,6 +85,8 @@ local framing_fields = {
   ["content-type"] = "type",
 }
 
+local NONE = {} -- found where there were none
+
 local function note(found, name, value)
   local key = type(name) == "string" and framing_fields[name:lower()]
   if key then found[key] = found[key] and found[key] .. ", " .. tostring(value) or tostring(value) end
@@ -395,9 +397,16 @@ local function silenced(status, method, empty)
   return bodiless(status) or method == "CONNECT" and status // 100 == 2, false
 end
 
+-- The commonest answer: what follows would find the same, only later.
+local function is_plain(found, response, body, about)
+  return found == NONE and type(body) == "string" and (response.status or 200) == 200 and not response.trailers
+    and about.method ~= "CONNECT"
+end
+
 -- How the body goes out: "none", "length", "chunked" or "close", and its length; or nil, message, code when the headers
 -- contradict it.
 local function choose_framing(found, response, body, length, about)
+  if is_plain(found, response, body, about) then return "length", length end
   local wanted = given_length(found)
   if found.coding then return refuse("invalid-header-value", "Transfer-Encoding is set by the library") end
   if wanted == false then return refuse("invalid-header-value", "Content-Length is not one decimal number") end
@@ -433,7 +442,7 @@ end
 -- The field lines that we add for the framing.
 local function framing_lines(framing, length)
   if framing == "chunked" then return "Transfer-Encoding: chunked\r\n" end
-  return length and format("Content-Length: %d\r\n", length) or ""
+  return length and "Content-Length: " .. length .. "\r\n" or ""
 end
 
 local function connection_line(status, found, keep_alive, about)
@@ -442,17 +451,25 @@ local function connection_line(status, found, keep_alive, about)
   return about.http10 and not found.connection and "Connection: keep-alive\r\n" or ""
 end
 
-local always = {} -- what answers when nobody says
+local always = {} -- how it answers when nobody says
+
+-- The program's own field lines in one string, and what they say of the framing.
+local function own_fields(fields)
+  if fields == nil then return "", NONE end
+  local out = {}
+  local found, message, code = add_fields(out, fields)
+  if not found then return nil, message, code end
+  return concat(out), found
+end
 
 -- → the head, its framing, the body's length, whether the connection goes on; or nil, message, code.
 local function response_head(response, body, length, kind, about)
   local status = response.status or 200
   local line, message, code = status_line(status, response.reason_phrase)
   if not line then return nil, message, code end
-  local fields = { line }
-  local found, framing
-  found, message, code = add_fields(fields, response.headers)
-  if not found then return nil, message, code end
+  local fields, found, framing
+  fields, found, code = own_fields(response.headers)
+  if not fields then return nil, found, code end
   if kind ~= "" and found.type then
     return refuse("invalid-header-value", "Content-Type of a multipart response is set by the library")
   end
@@ -464,24 +481,24 @@ local function response_head(response, body, length, kind, about)
     if not trailer then return nil, message, code end
   end
   local keep_alive = about.keep_alive ~= false and framing ~= "close" and not says_close(found)
-  local n = #fields
-  fields[n + 1], fields[n + 2], fields[n + 3] = kind, found.date and "" or date_line(), framing_lines(framing, length)
-  fields[n + 4] = trailer
-  fields[n + 5] = connection_line(status, found, keep_alive, about)
-  fields[n + 6] = "\r\n"
-  return concat(fields), framing, length, keep_alive
+  local head = line .. fields .. kind .. (found.date and "" or date_line()) .. framing_lines(framing, length)
+    .. trailer .. connection_line(status, found, keep_alive, about) .. "\r\n"
+  return head, framing, length, keep_alive
 end
 
--- Head and body, gathered or sent. → Writer | nil, message, code.
+-- Head and body, sent. → Writer | nil, message, code.
 local function put(writer, response, head, body, length, framing, silent)
-  if silent or body == nil and not response.stream and framing ~= "chunked" then return writer:write(head) end
-  if type(body) == "string" and framing == "length" then return writer:write(head, body) end
+  if silent or body == nil and not response.stream and framing ~= "chunked" then return writer:send(head) end
+  if type(body) == "string" and framing == "length" then return writer:send(head, body) end
   local ok, message, code = writer:write(head)
   if not ok then return nil, message, code end
   if response.stream then
-    return run_stream(writer, response, framing == "length" and length or nil, framing == "chunked")
+    ok, message, code = run_stream(writer, response, framing == "length" and length or nil, framing == "chunked")
+  else
+    ok, message, code = write_body(writer, body, length, framing == "chunked", response.trailers)
   end
-  return write_body(writer, body, length, framing == "chunked", response.trailers)
+  if not ok then return nil, message, code end
+  return writer:flush()
 end
 
 --- Writes a response: `status` (200), `reason_phrase`, `headers`, and `body` (string, Reader, file handle or function
@@ -508,7 +525,6 @@ function writing.write_response(writer, response, about)
   local before = type(body) ~= "string" and writer:status()
   local silent = framing == "none" or about.method == "HEAD"
   local ok, message, code = put(writer, response, head, body, length, framing, silent)
-  if ok then ok, message, code = writer:flush() end
   if ok then return keep_alive end
   local sent, _, broken = writer:status()
   local begun = broken ~= nil or sent ~= before
