@@ -41,7 +41,7 @@ static int head_new (lua_State *L) {
 /* The stack of a read. */
 enum { SELF = 1, FROM, ROLE, METHOD, MEMORY };
 
-/* message, framing, length, keep_alive, expect, upgrade: what the Lua side builds a body from. The head's bytes are the
+/* message, framing, length, keep_alive, expect, upgrade, http10: what the Lua side builds a body from. The head's bytes are the
    string on the top. */
 static int push_message (lua_State *L, const pl_head *h, const pl_frame *f) {
   const char *base = lua_tostring(L, -1);
@@ -53,7 +53,8 @@ static int push_message (lua_State *L, const pl_head *h, const pl_frame *f) {
   lua_pushboolean(L, f->keep_alive);
   lua_pushstring(L, lpl_expect_name(f));
   lua_pushboolean(L, f->upgrade);
-  return 6;
+  lua_pushboolean(L, h->minor == 0);
+  return 7;
 }
 
 static pl_asked asked (lua_State *L) {
@@ -124,7 +125,7 @@ static int read_k (lua_State *L, int status, lua_KContext ctx) {
 }
 
 /* head:read(reader, "request" | "response" [, method]): message, framing ("none" | "length" | "chunked" | "close"),
-   length, keep_alive, expect (nil | "continue" | "other"), upgrade | nil at a clean end | nil, message, code. May
+   length, keep_alive, expect (nil | "continue" | "other"), upgrade, http10 | nil at a clean end | nil, message, code. May
    yield. RFC 9112 2 to 6. */
 static int head_read (lua_State *L) {
   static const char *const roles[] = {"request", "response", NULL};

@@ -467,13 +467,15 @@ static int reader_limits (lua_State *L) {
   return 1;
 }
 
-/* r:patience(timeout, deadline): as limits, without a table; nil: none. Only sockets wait here. */
+/* r:patience(timeout, deadline, then): as limits, without a table; nil: none. Only sockets wait here. then: when the
+   next bytes have come, so many seconds are left in all, and no timeout holds. */
 static int reader_patience (lua_State *L) {
   lpl_reader *r = lpl_checkreader(L, 1);
-  double timeout = luaL_optnumber(L, 2, 0), deadline = luaL_optnumber(L, 3, 0);
+  double timeout = luaL_optnumber(L, 2, 0), deadline = luaL_optnumber(L, 3, 0), then = luaL_optnumber(L, 4, 0);
   if (r->src == &lpl_from_socket) {
     r->u.sock.timeout = timeout;
     r->u.sock.deadline = deadline;
+    r->u.sock.then = then;
   }
   return 0;
 }

@@ -165,8 +165,10 @@ local function dispatch(self, events, n)
     if bits & 1 ~= 0 then
       local task = readers[fd]
       if bits < 4 and task and task ~= READY and task ~= ENDED and not task.link then
-        readers[fd] = false
-        wake(self, task)
+        readers[fd], task.slots, task.deadline = false, false, false
+        local tail = self.tail
+        self.tail = tail + 1
+        self.queue[tail] = task
       else
         signal(self, readers, fd, bits & 4 ~= 0 and self.edge[fd] or false)
       end

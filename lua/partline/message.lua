@@ -57,23 +57,23 @@ local function add_content(request, body, limits)
 end
 
 --- Reads a request with a parser made by `message.parser`: what `read_request` gives, and a table with `keep_alive`,
--- `expect` ("continue", "other" or nil), `upgrade`, and the `method` and `http10` that an answer needs.
+-- `expect` ("continue", "other" or nil), `upgrade`, `body` (the raw Reader or nil), and the `method` and `http10` that
+-- an answer needs.
 ---@param reader partline.Reader
 ---@param parser table
 ---@return table|nil request
 ---@return string|table|nil message_or_about
 ---@return string? code
 function message.next_request(reader, parser)
-  local request, framing, length, keep_alive, expect, upgrade = parser.head:read(reader, "request")
+  local request, framing, length, keep_alive, expect, upgrade, http10 = parser.head:read(reader, "request")
   if not request then return nil, framing, length end
-  local body = body_reader(reader, framing, length, parser.limits, false)
+  local body = framing ~= "none" and body_reader(reader, framing, length, parser.limits, false) or nil
   if body then
     body:limits { max_all = parser.limits.max_body_in_memory or MAX_ALL }
     add_content(request, body, parser.limits)
   end
   return request, {
-    keep_alive = keep_alive, expect = expect, upgrade = upgrade,
-    method = request.method, http10 = request.protocol_version.minor == 0,
+    keep_alive = keep_alive, expect = expect, upgrade = upgrade, body = body, method = request.method, http10 = http10,
   }
 end
 

@@ -171,7 +171,7 @@ local function write_guarded(c, response, about)
 end
 
 local function write(c, response, about)
-  if type(response.body) == "string" and not response.stream and not response.multipart and not response.trailers then
+  if type(response.body) == "string" and not (response.stream or response.multipart or response.trailers) then
     return write_response(c.writer, response, about)
   end
   return write_guarded(c, response, about)
@@ -203,7 +203,7 @@ end
 local function send(self, c, request, response, about)
   local before = self.opts.log and c.writer:status()
   local keep_alive, why, code, begun = write(c, response, about)
-  close_body(response, request)
+  if type(response.body) ~= "string" then close_body(response, request) end
   if keep_alive == nil then
     local instead = recover(self, c, request, about, why, code, begun)
     if instead then
@@ -281,7 +281,7 @@ end
 -- May the response hand the connection over?
 local function may_upgrade(request, response, about)
   if request.method == "CONNECT" then return (response.status or 101) // 100 == 2 end
-  return about.upgrade and request.protocol_version.minor > 0 and (response.status or 101) == 101
+  return about.upgrade and not about.http10 and (response.status or 101) == 101
 end
 
 -- The connection becomes the program's: its function gets what the server read and wrote with.
@@ -304,17 +304,17 @@ end
 
 -- → whether the connection goes on.
 local function serve_request(self, c, request, about)
-  local body = request.body
-  self.counts.requests = self.counts.requests + 1
+  local body, counts = about.body, self.counts
+  counts.requests = counts.requests + 1
   if about.expect == "other" then return refuse(self, c, request, "expectation-failed") end
   local asked = about.expect == "continue" and body and expect_continue(c)
   if body then c:patient(self.opts.body_timeout) end
   local response = call_handler(self, request)
   local over = asked and settle_expectation(c, request, response, asked)
   if response.upgrade then return upgrade(self, c, request, response, about) end
-  local status = math.tointeger(response.status)
-  if status and status < 200 then
-    report(self, ("status %d is no answer"):format(status), request)
+  local status = response.status
+  if type(status) == "number" and status < 200 then
+    report(self, ("status %s is no answer"):format(status), request)
     response = plain(500)
   end
   if over or self.stopping or body and about.keep_alive and not can_drain(self, body) then about.keep_alive = false end
@@ -368,7 +368,7 @@ local function serve_all(self, c)
   repeat
     local request, about = next_request(self, c, served == 0)
     if not request or not serve_request(self, c, request, about) then return end
-    if request.body then c.reader:idle() end
+    if about.body then c.reader:idle() end
     served = served + 1
     if served % FAIR_REQUESTS == 0 then self.loop.sleep(0) end
   until self.stopping

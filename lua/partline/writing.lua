@@ -397,16 +397,9 @@ local function silenced(status, method, empty)
   return bodiless(status) or method == "CONNECT" and status // 100 == 2, false
 end
 
--- The commonest answer: what follows would find the same, only later.
-local function is_plain(found, response, body, about)
-  return found == NONE and type(body) == "string" and (response.status or 200) == 200 and not response.trailers
-    and about.method ~= "CONNECT"
-end
-
 -- How the body goes out: "none", "length", "chunked" or "close", and its length; or nil, message, code when the headers
 -- contradict it.
 local function choose_framing(found, response, body, length, about)
-  if is_plain(found, response, body, about) then return "length", length end
   local wanted = given_length(found)
   if found.coding then return refuse("invalid-header-value", "Transfer-Encoding is set by the library") end
   if wanted == false then return refuse("invalid-header-value", "Content-Length is not one decimal number") end
@@ -501,6 +494,23 @@ local function put(writer, response, head, body, length, framing, silent)
   return writer:flush()
 end
 
+-- The commonest answer by far, a string with at most a status, comes to the same sooner.
+local function is_plain(response, about)
+  local status = response.status
+  return type(response.body) == "string" and response.headers == nil and about.keep_alive ~= false
+    and (status == nil or status == 200 or status == 404) and about.method ~= "HEAD" and about.method ~= "CONNECT"
+    and not (about.http10 or response.reason_phrase or response.stream or response.multipart or response.trailers)
+end
+
+local function write_plain(writer, response, about)
+  local body = response.body
+  local head = status_line(response.status or 200) .. date_line() .. "Content-Length: " .. #body .. "\r\n\r\n"
+  if about ~= always then about.head_bytes, about.framing = #head, "length" end
+  local ok, message, code = writer:send(head, body)
+  if ok then return true end
+  return nil, message, code, true
+end
+
 --- Writes a response: `status` (200), `reason_phrase`, `headers`, and `body` (string, Reader, file handle or function
 -- returning pieces), `stream` (`function(write)`) or `multipart` (parts as for `multipart.build`); `trailers`, a table
 -- or a function that gives one at the end, makes the body chunked. `about` says what it answers: `method`, `http10`,
@@ -516,6 +526,7 @@ end
 ---@return boolean? begun whether bytes were sent before it failed
 function writing.write_response(writer, response, about)
   about = about or always
+  if is_plain(response, about) then return write_plain(writer, response, about) end
   local body, length, kind = response_body(response)
   if body == false then return nil, length, kind end
   local head, framing, keep_alive
