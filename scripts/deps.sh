@@ -21,7 +21,11 @@ have() {
     json)      "$lua" -e 'assert(pcall(require, "cjson") or pcall(require, "dkjson"))' ;;
     fuzzer)    echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' |
                  clang -x c -fsanitize=fuzzer,address,undefined -o /dev/null - ;;
-    *)         command -v "$1" ;;
+    luasec)    "$lua" -e 'require "ssl"' ;;
+    zlib)      "$lua" -e 'require "zlib"' ;;
+    httpbin)   command -v gunicorn && /usr/bin/python3 -c 'import httpbin' ;;
+    busboy)    NODE_PATH=build/node/node_modules:/usr/share/nodejs node -e 'require("busboy")' ;;
+    *)         PATH=$PATH:/usr/sbin:/usr/local/sbin command -v "$1" ;;
   esac >/dev/null 2>&1
 }
 
@@ -37,6 +41,11 @@ debian() {
     luacheck)  echo lua-check ;;
     ldoc)      echo lua-ldoc ;;
     valgrind)  echo valgrind libc6-dbg ;;
+    luasec)    echo lua-sec ;;
+    zlib)      echo lua-zlib ;;
+    nginx)     echo nginx-light ;;
+    httpbin)   echo python3-httpbin gunicorn ;;
+    busboy)    echo nodejs node-busboy ;;
     fuzzer)    echo clang "$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/libclang-rt-\1-dev/p' | head -n 1)" ;;
     *)         echo "$1" ;;
   esac
@@ -46,8 +55,9 @@ elsewhere() {  # what to do where there is no apt-get
   rocks= base=
   for t in "$@"; do
     case $t in
-      luasocket|busted|luacheck|ldoc) rocks="$rocks $t" ;;
+      luasocket|busted|luacheck|ldoc|luasec) rocks="$rocks $t" ;;
       json) rocks="$rocks dkjson" ;;
+      zlib) rocks="$rocks lua-zlib" ;;
       *) base="$base $t" ;;
     esac
   done

@@ -195,6 +195,7 @@ end
 function client.request(method, url, opts, on_response, on_raise)
   if type(method) ~= "string" then error("method must be a string", 2) end
   if type(url) ~= "string" and type(url) ~= "table" then error("URL must be a string", 2) end
+  if opts ~= nil and type(opts) ~= "table" then error("options must be a table", 2) end
   local all = options.read(opts, defaults)
   request.check(all, on_response, on_raise)
   local job, text, code = request.new(method:upper(), url, all)

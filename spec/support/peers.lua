@@ -208,9 +208,11 @@ http.createServer((req, res) => {
 }).listen(+process.argv[2], '127.0.0.1');
 ]]
 
--- npm puts busboy into build/node, once.
+local MODULES = "NODE_PATH=build/node/node_modules:/usr/share/nodejs"
+
+-- Debian has busboy; elsewhere npm puts it into build/node, once.
 local function busboy()
-  local function there() return succeeds("test -d build/node/node_modules/busboy") end
+  local function there() return succeeds(MODULES .. [[ node -e 'require("busboy")']]) end
   if there() then return true end
   local npm, why = peers.find("npm")
   if not npm then return nil, why end
@@ -227,7 +229,7 @@ function peers.busboy()
   if not ok then return nil, why end
   local dir, port = peers.directory(), peers.free_port()
   peers.write(dir .. "/server.js", NODE_SERVER)
-  return peers.start("NODE_PATH=build/node/node_modules exec " .. path .. " " .. dir .. "/server.js " .. port, port,
+  return peers.start(MODULES .. " exec " .. path .. " " .. dir .. "/server.js " .. port, port,
     dir)
 end
 
