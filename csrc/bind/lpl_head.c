@@ -5,14 +5,15 @@
 
 #define HEAD "partline.head"
 
-/* A parser of heads: one per connection. */
+/* A parser of heads: one will do for many connections. */
 typedef struct lpl_head {
   pl_head_limits max;
   const struct pl_simd *simd;
 } lpl_head;
 
-/* Its memory, used again for each message. It is lent to one read at a time: whoever reads with the same parser
-   meanwhile (another coroutine, a finaliser) has memory of his own. */
+/* Its memory, used again for each message. It is lent to one read at a time, from the first byte of a head on: whoever
+   reads with the same parser meanwhile (another coroutine, a finaliser) has memory of his own, and who only waits for a
+   head to begin has none. */
 enum { UV_MEMORY = 1 };
 
 typedef struct lpl_memory {
@@ -95,15 +96,30 @@ static int read_step (lua_State *L, pl_head *h, lpl_reader *r) {
   return 1;
 }
 
-static lpl_memory *borrow (lua_State *L, const lpl_head *self) {
+static void borrow (lua_State *L, const lpl_head *self) {
   lpl_getuv(L, SELF, UV_MEMORY);
   if (lua_isnil(L, -1)) {
     lua_pop(L, 1);
-    return lpl_newuserdata(L, sizeof(lpl_memory) + self->max.fields * sizeof(pl_field), 0);
+    lpl_newuserdata(L, sizeof(lpl_memory) + self->max.fields * sizeof(pl_field), 0);
+  } else {
+    lua_pushnil(L);
+    lpl_setuv(L, SELF, UV_MEMORY);
   }
-  lua_pushnil(L);
-  lpl_setuv(L, SELF, UV_MEMORY);
-  return lua_touserdata(L, -1);
+  lua_replace(L, MEMORY);
+}
+
+/* The memory of this read; NULL as long as nothing has come. */
+static lpl_memory *memory (lua_State *L, lpl_reader *r) {
+  pl_slice s;
+  if (!lua_isnil(L, MEMORY)) return lua_touserdata(L, MEMORY);
+  if (lpl_view(r, &s) == PL_MORE) return NULL;
+  const lpl_head *self = lua_touserdata(L, SELF);
+  borrow(L, self);
+  lpl_memory *m = lua_touserdata(L, MEMORY);
+  bool request = strcmp(lua_tostring(L, ROLE), "request") == 0;
+  pl_head_init(&m->h, request ? PL_REQUEST : PL_RESPONSE, self->max, m->field);
+  m->h.simd = self->simd;
+  return m;
 }
 
 static int give_back (lua_State *L, int answers) {
@@ -113,11 +129,12 @@ static int give_back (lua_State *L, int answers) {
 }
 
 static int read_k (lua_State *L, int status, lua_KContext ctx) {
-  lpl_memory *m = lua_touserdata(L, MEMORY);
+  lpl_reader *r = lua_touserdata(L, FROM);
   (void)status;
   if (ctx) lpl_wait_end(L, FROM);
   for (;;) {
-    int n = read_step(L, &m->h, lua_touserdata(L, FROM));
+    lpl_memory *m = memory(L, r);
+    int n = m ? read_step(L, &m->h, r) : LPL_WAIT;
     if (n != LPL_WAIT) return give_back(L, n);
     lua_callk(L, lpl_wait_begin(L, FROM), LPL_WAIT_RESULTS, 1, read_k);
     lpl_wait_end(L, FROM);
@@ -129,14 +146,12 @@ static int read_k (lua_State *L, int status, lua_KContext ctx) {
    yield. RFC 9112 2 to 6. */
 static int head_read (lua_State *L) {
   static const char *const roles[] = {"request", "response", NULL};
-  lpl_head *self = luaL_checkudata(L, SELF, HEAD);
+  luaL_checkudata(L, SELF, HEAD);
   lpl_checkreader(L, FROM);
-  int role = luaL_checkoption(L, ROLE, NULL, roles);
+  luaL_checkoption(L, ROLE, NULL, roles);
   luaL_checkstack(L, 24, NULL);
   lua_settop(L, METHOD);
-  lpl_memory *m = borrow(L, self);
-  pl_head_init(&m->h, role == 0 ? PL_REQUEST : PL_RESPONSE, self->max, m->field);
-  m->h.simd = self->simd;
+  lua_pushnil(L); /* MEMORY */
   return read_k(L, LUA_OK, 0);
 }
 

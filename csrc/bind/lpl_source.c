@@ -188,18 +188,32 @@ static void begin_deadline (lpl_reader *r) {
   r->u.sock.timeout = r->u.sock.then = 0;
 }
 
+/* Reads what is there into the queue: bytes read, 0 at the end, -1 with errno (ENOMEM too). Most heads are small: the
+   first read goes through the stack, so that the queue is no larger than what has come. */
+static ssize_t receive (lpl_reader *r, size_t room) {
+  char first[SOCKET_FIRST], *to = first;
+  bool through = room == SOCKET_FIRST && r->q.cap == 0;
+  ssize_t n;
+  if (!through) to = pl_buf_reserve(&r->q, room);
+  errno = ENOMEM;
+  if (to == NULL) return -1;
+  do n = recv(r->u.sock.fd, to, room, MSG_DONTWAIT);
+  while (n < 0 && errno == EINTR);
+  if (n > 0 && !through) pl_buf_commit(&r->q, (size_t)n);
+  if (n > 0 && through && !pl_buf_append(&r->q, first, (size_t)n)) {
+    errno = ENOMEM;
+    return -1;
+  }
+  return n;
+}
+
 static pl_got sock_fill (lpl_reader *r, size_t want) {
   (void)want;
   if (!still_open(r)) return failed(r, PL_E_CLOSED, LPL_NOWHERE);
   if (r->u.sock.drained || r->u.sock.run >= FAIR_RUN) return wait_first(r);
-  char *to = pl_buf_reserve(&r->q, r->u.sock.size);
-  if (to == NULL) return failed(r, PL_E_NO_MEMORY, LPL_NOWHERE);
   size_t room = r->u.sock.size;
-  ssize_t n;
-  do n = recv(r->u.sock.fd, to, room, MSG_DONTWAIT);
-  while (n < 0 && errno == EINTR);
+  ssize_t n = receive(r, room);
   if (n > 0) {
-    pl_buf_commit(&r->q, (size_t)n);
     r->u.sock.drained = (size_t)n < room;
     r->u.sock.run += (size_t)n;
     if (r->u.sock.then > 0) begin_deadline(r);
@@ -211,6 +225,7 @@ static pl_got sock_fill (lpl_reader *r, size_t want) {
     r->u.sock.drained = true;
     return wait_first(r);
   }
+  if (errno == ENOMEM) return failed(r, PL_E_NO_MEMORY, LPL_NOWHERE);
   r->os_error = errno;
   return failed(r, PL_E_READ_FAILED, r->given);
 }

@@ -25,7 +25,6 @@ local defaults = {
   drain_bytes = 1024 * 1024, drain_timeout = 2, -- of a body that the handler left unread
 }
 
-local MAX_PARSERS = 64    -- kept for the next heads; a connection has one only while its head arrives
 local FAIR_REQUESTS = 100 -- pipelined requests of one connection before the others have their turn
 
 ---@class partline.Server
@@ -325,42 +324,27 @@ end
 
 -- ---- connections ----
 
--- The memory of a head that is being read: shared by the connections, since few of them are reading one.
-local function take_parser(self)
-  local parsers = self.parsers
-  local n = #parsers
-  if n == 0 then return message.parser(self.opts) end
-  local parser = parsers[n]
-  parsers[n] = nil
-  return parser
-end
-
-local function give_parser(self, parser)
-  local parsers = self.parsers
-  if #parsers < MAX_PARSERS then parsers[#parsers + 1] = parser end
+-- A head that did not come.
+local function no_request(self, c, first, code)
+  if code == "timeout" then -- an idle connection ends without a word, half a head does not
+    if first or c.reader:at_hand() > 0 then refuse(self, c, nil, code) end
+  elseif code == "read-failed" then
+    count_error(self, code)
+  elseif code and code ~= "closed" then
+    refuse(self, c, nil, code)
+  end
 end
 
 -- Waits for the next head. → request, about | nil: the connection is over.
 local function next_request(self, c, first)
   local opts = self.opts
-  c.idle = true
   if first then c:patient(nil, self.loop.now() + opts.head_timeout)
   else c:patient(opts.idle_timeout, nil, opts.head_timeout) end
-  local byte, _, code = c.reader:peek(1)
+  c.idle = true
+  local request, about, code = message.next_request(c.reader, self.parser)
   c.idle = false
-  if not byte then
-    if code == "timeout" and first then refuse(self, c, nil, "timeout") end
-    if code == "read-failed" then count_error(self, code) end
-    return nil
-  end
-  local parser = take_parser(self)
-  local request, about
-  request, about, code = message.next_request(c.reader, parser)
-  give_parser(self, parser)
   if request then return request, about end
-  if code == "read-failed" then count_error(self, code)
-  elseif code and code ~= "closed" then refuse(self, c, nil, code) end
-  return nil
+  return no_request(self, c, first, code)
 end
 
 local function serve_all(self, c)
@@ -553,7 +537,8 @@ end
 
 local function new_server(handler, opts)
   local self = {
-    handler = handler, opts = opts, loop = opts.loop or default_loop, open = {}, waiting = {}, parsers = {},
+    handler = handler, opts = opts, loop = opts.loop or default_loop, open = {}, waiting = {},
+    parser = message.parser(opts), -- one for all connections: it has memory only for heads that are arriving
     stopping = false, closed = false, quiet_until = 0,
     counts = { connections = 0, accepted = 0, requests = 0, bytes_in = 0, bytes_out = 0, errors = {} },
   }
