@@ -96,3 +96,54 @@ describe("doc/options.md", function()
     assert.equal(11, n)
   end)
 end)
+
+-- Functions of modules that other modules of ours call, and programs need not.
+local INTERNAL = { of_body = true }
+local INTERNAL_METHODS = {
+  on_wait = true, idle = true, release = true, patience = true, preload = true, at_hand = true,
+}
+
+describe("types", function()
+  it("can be loaded", function()
+    local pipe = assert(io.popen("ls types/*.lua"))
+    for path in pipe:lines() do assert.is_function(assert(loadfile(path))) end
+    pipe:close()
+  end)
+
+  it("and pages have every function of a module", function()
+    for _, module in ipairs { "reader", "headers", "message", "multipart" } do
+      local types, page = read("types/" .. module .. ".lua"), read("doc/" .. module .. ".md")
+      for name, f in pairs(require("partline." .. module)) do
+        if type(f) == "function" and not INTERNAL[name] then
+          local declared = ("function %s.%s("):format(module, name)
+          assert.is_truthy(types:find(declared, 1, true), "types: no " .. declared)
+          assert.is_truthy(page:find(name .. "(", 1, true), "doc: no " .. declared)
+        end
+      end
+    end
+  end)
+
+  it("and pages have every method of a Reader", function()
+    local types, page = read("types/reader.lua"), read("doc/reader.md")
+    for name in pairs(debug.getmetatable(partline.reader.from_string("")).__index) do
+      if not INTERNAL_METHODS[name] then
+        assert.is_truthy(types:find("function Reader:" .. name .. "(", 1, true), "types: no " .. name)
+        assert.is_truthy(page:find("`" .. name .. "(", 1, true), "doc: no " .. name)
+      end
+    end
+  end)
+
+  it("have every code", function()
+    local listed, there = {}, {}
+    for code in read("types/partline.lua"):gmatch('\n%-%-%-| "([%l%-]+)"') do listed[code] = true end
+    for code in pairs(partline.errors) do there[code] = true end
+    assert.same(there, listed)
+  end)
+
+  it("have every limit", function()
+    local types = read("types/partline.lua")
+    for name in read("doc/options.md"):gmatch("\n| `(max_[%l_]+)`") do
+      assert.is_truthy(types:find("@field " .. name .. "?", 1, true), name)
+    end
+  end)
+end)
