@@ -333,6 +333,34 @@ describe("multipart.build", function()
     assert.equal('--B\r\nContent-Disposition: form-data; name="a"\r\n\r\nabcd\r\n--B--\r\n', table.concat(out))
   end)
 
+  it("writes itself as its Reader gives it, and can be the body of a message", function()
+    local file = io.open("Makefile", "rb")
+    local built = build.multipart({
+      { name = "a", content = "1" }, { name = "f", content = file }, { name = "r",
+        content = reader.from_string("abc") },
+      { name = "l", content = function() return ("x"):rep(100) end, length = 150 },
+    }, { boundary = "B" })
+    local bytes, ok = written(message.write_request, { method = "PUT", target = "/", body = built })
+    assert.is_truthy(ok)
+    local head, body = bytes:match("^(.-\r\n\r\n)(.*)$")
+    assert.is_truthy(head:find("Content-Length: " .. built.length, 1, true))
+    assert.equal(built.length, #body)
+    assert.is_truthy(body:find("all: $(MODULE)", 1, true))
+    local n = 0
+    built = build.multipart({ { name = "f", content = function() n = n + 1 return n == 1 and "x" or nil end } },
+      { boundary = "B" })
+    bytes = written(message.write_request, { method = "PUT", target = "/", body = built })
+    assert.is_truthy(bytes:find("Transfer-Encoding: chunked", 1, true))
+    assert.equal("0\r\n\r\n", bytes:sub(-5))
+  end)
+
+  it("says when a part is shorter than its length, while it is written", function()
+    local built = build.multipart { { name = "a", content = reader.from_string("abc"), length = 5 } }
+    local _, ok, _, code = written(message.write_request, { method = "PUT", target = "/", body = built })
+    assert.is_nil(ok)
+    assert.equal("unexpected-eof", code)
+  end)
+
   it("takes many parts in linear time", function()
     local parts = {}
     for i = 1, 20000 do parts[i] = { name = "field" .. i, content = "value" } end

@@ -52,7 +52,9 @@ function build.content(x, length)
   elseif class.is(x) then
     content = of_reader(x)
   elseif kind == "table" and x.content_type and x.reader then
-    content = { length = x.length, again = x.again ~= nil, open = x.open or function() return x.reader end }
+    content = {
+      length = x.length, again = x.again ~= nil, built = x, open = x.again or function() return x.reader end,
+    }
   elseif kind == "function" or kind == "table" or kind == "userdata" then
     content = of_reader(require("partline.reader").of(x))
   else
@@ -218,6 +220,21 @@ local function source_of(list)
   end
 end
 
+-- Writes the pieces one by one: a file's or Reader's bytes never become Lua strings.
+local function write_all(writer, list)
+  for _, piece in ipairs(list) do
+    local whole = type(piece) == "table" and piece.open() or piece
+    if type(piece) == "table" and piece.length then
+      whole = class.limit(type(whole) == "string" and class.string(whole) or whole, piece.length, true)
+    end
+    local ok, message, code
+    if type(whole) == "string" then ok, message, code = writer:write(whole)
+    else ok, message, code = whole:copy(writer) end
+    if not ok then return nil, message, code end
+  end
+  return writer
+end
+
 local function reader_of(pieces)
   local list = pieces.list
   if #list == 0 then return class.string("") end
@@ -278,6 +295,7 @@ end
 ---@field length integer? bytes of the whole body, when every part's is known
 ---@field reader partline.Reader the bytes
 ---@field again (fun(): partline.Reader)? a new Reader of the same bytes, where every part can be read again
+---@field write_to fun(writer: partline.Writer): partline.Writer? writes the bytes; no Lua strings where parts are files
 
 --- Builds a multipart body. A part: `content` (a string, Reader, file handle, function, or what `build` gives),
 -- `name`, `filename`, `["filename*"]` (UTF-8; sent in addition, only when given), `length` (so many bytes are taken),
@@ -310,7 +328,7 @@ function build.multipart(parts, opts)
   if not is_value(content_type) then return refuse("parameter of the content type must be one line") end
   return options.answer_to_kebab {
     content_type = content_type, boundary = boundary, length = pieces.length, reader = open(),
-    again = pieces.again and open or nil, open = open,
+    again = pieces.again and open or nil, write_to = function(writer) return write_all(writer, pieces.list) end,
   }
 end
 

@@ -131,6 +131,7 @@ local function body_of(body)
   if kind == "string" then return body, #body end
   if kind == "number" then return body_of(tostring(body)) end
   if class.is(body) then return body, body:length() end
+  if kind == "table" and body.write_to then return body, body.length end -- what multipart.build gives
   if io.type(body) == "file" then
     local reader = class.file(body, -1)
     return reader, reader:length()
@@ -192,6 +193,10 @@ end
 
 -- Sends what is left of a body after the head.
 local function write_body(writer, body, length, chunked, trailers)
+  if type(body) == "table" then
+    if not chunked then return body.write_to(writer) end
+    body = body.reader
+  end
   if type(body) == "string" then
     if not chunked then return writer:write(body) end
     local ok, message, code = write_chunk(writer, body)

@@ -199,10 +199,11 @@ local function check_body(opts)
 end
 
 function request.prepare(job, route)
+  local content = job.content
   return writing.prepare_request {
     method = job.method, target = target_of(job.url, route.proxy and not route.tls),
-    headers = request_fields(job, route), body = job.content and job.content.open() or nil,
-    length = job.content and job.content.length or nil,
+    headers = request_fields(job, route), body = content and (content.built or content.open()) or nil,
+    length = content and content.length or nil,
   }
 end
 
