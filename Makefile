@@ -97,6 +97,10 @@ SPECS ?= spec
 spec: all  ## the busted specs; SPECS=spec/reader_spec.lua runs one file
 	@$(WRAP) $(LUA) scripts/busted.lua $(BUSTED_FLAGS) $(SPECS)
 
+SOAK_SECONDS ?= 300
+soak: all  ## mixed abuse against the server for SOAK_SECONDS (300); SOAK_SEED repeats a run
+	@SOAK_SECONDS=$(SOAK_SECONDS) $(LUA) scripts/busted.lua spec/soak_spec.lua
+
 demo:  ## install what is missing (Debian), build, start the upload server
 	@sh scripts/deps.sh install cc lua headers luasocket
 	+@$(again) all demo-server
@@ -192,7 +196,7 @@ clean:  ## remove build/ and what luarocks leaves behind
 	rm -f csrc/core/*.o csrc/bind/*.o
 
 .DELETE_ON_ERROR:
-.PHONY: all help test ctest spec demo demo-server check layers lint asan valgrind fuzz fuzz-smoke rock rockspec coverage doc install clean
+.PHONY: all help test ctest spec soak demo demo-server check layers lint asan valgrind fuzz fuzz-smoke rock rockspec coverage doc install clean
 
 # --- benchmarks ----------------------------------------------------------------------------------------------------
 

@@ -328,7 +328,7 @@ describe("five thousand idle connections and fifty busy ones", function()
     local before = p:cpu()
     socket.sleep(1)
     local used = p:cpu() - before
-    assert.is_true(used <= 0.01, ("%.2f s of CPU in an idle second"):format(used))
+    assert.is_true(used < 0.025, ("%.2f s of CPU in an idle second"):format(used))
     local served, start = 0, loop.now()
     loop.run(function()
       for _ = 1, 50 do

@@ -1,4 +1,4 @@
---- A Lua program in a process of its own that serves on the port it prints first (spec/support/serve.lua).
+--- A Lua program in a process of its own that serves on the port it prints at the end of its first line.
 --
 --     local p = process.start("ulimit -n 64;", "spec/support/serve.lua", "hello")
 --     p.port, p.pid, p:cpu(), p:resident(), p:stop()
@@ -31,12 +31,26 @@ function Process:resident()
   return status and tonumber(status:match("VmRSS:%s*(%d+)"))
 end
 
---- Tells it to end, and waits for that.
+--- What it has printed.
+function Process:output()
+  return (read(self.out) or ""):match("\n(.*)") or ""
+end
+
+--- Ends it, and waits for that.
 function Process:stop()
   if not self.input then return end
+  if self.pid then os.execute(("kill %d 2>/dev/null"):format(self.pid)) end
   self.input:close()
   self.input = nil
   os.remove(self.out)
+end
+
+--- Closes its standard input and waits until it ends by itself: true when it did so in peace.
+function Process:finish()
+  local ok = self.input:close()
+  self.input = nil
+  os.remove(self.out)
+  return ok
 end
 
 --- Starts `lua FILE ARGUMENT...` behind the shell commands `before`; nil, message when it does not come up.
@@ -49,7 +63,7 @@ function M.start(before, file, ...)
   local poll = require("partline.core").poll
   local self = setmetatable({ input = input, out = out }, Process)
   for _ = 1, 1000 do
-    local pid, port = (read(out) or ""):match("^(%d+)\n(%d+)\n")
+    local pid, port = (read(out) or ""):match("^(%d+)\n[^\n]-(%d+)\n")
     if pid then
       self.pid, self.port = tonumber(pid), tonumber(port)
       return self
