@@ -75,8 +75,8 @@ local function measure(name, command, file, small, port)
   local seconds = upload(file, port)
   local used, peak = cpu(pid) - before, memory(pid, "VmHWM")
   os.execute(("kill %s; sleep 0.1"):format(pid))
-  print(("%-28s %8.0f MB/s %8.2f s CPU %8.2f MiB idle %8.2f MiB peak"):format(name, mib * 1.048576 / seconds, used, idle,
-    peak))
+  local row = "%-28s %8.0f MB/s %8.2f s CPU %8.2f MiB idle %8.2f MiB peak"
+  print(row:format(name, mib * 1.048576 / seconds, used, idle, peak))
   return mib * 1.048576 / seconds, used, peak - idle
 end
 
@@ -91,7 +91,8 @@ local sink = measure("C sink", "build/bench/sink PORT", file, small, free_port()
 measure("C sink with boundary scan", "build/bench/sink PORT scan", file, small, free_port())
 local discarded = measure("partline, discarded", ours .. " --discard", file, small, free_port())
 os.execute(("cp %s %s/warm && rm %s/warm"):format(file, work, work)) -- the file system's first pages cost more
-local written = measure("C sink that writes a file", "build/bench/sink PORT " .. work .. "/sink", file, small, free_port())
+local writing_sink = "build/bench/sink PORT " .. work .. "/sink"
+local written = measure("C sink that writes a file", writing_sink, file, small, free_port())
 os.remove(work .. "/sink")
 local saved = measure("partline, saved", ours, file, small, free_port())
 print(("throughput: discarded %.2f of the sink's, saved %.2f of the writing sink's"):format(discarded / sink,
