@@ -53,6 +53,7 @@ build = {
       },
       incdirs = { "csrc/core", "csrc/bind" },
     },
+    ["partline.answering"] = "lua/partline/answering.lua",
     ["partline.build"] = "lua/partline/build.lua",
     ["partline.client"] = "lua/partline/client.lua",
     ["partline.client.coding"] = "lua/partline/client/coding.lua",
