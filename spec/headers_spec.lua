@@ -290,5 +290,13 @@ describe("a message", function()
     assert.same({ "/other", "q", 1 }, { r.path, r.query, r.more })
     assert.same({ A = "1", B = "2" }, shown(r).headers)
     assert.equal("/other", shown(r).path)
+    r = request("/a")
+    r.path = "/other"
+    assert.is_nil(r.query)
+    assert.equal("/other", r.path)
+    r = request("/a?b")
+    r.query = "c"
+    assert.equal("/a", r.path)
+    assert.equal("c", shown(r).query)
   end)
 end)

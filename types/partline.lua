@@ -50,6 +50,7 @@
 ---| "trailer-too-large"
 ---| "unexpected-eof"
 ---| "unsupported-transfer-encoding"
+---| "upgraded"
 ---| "uri-too-long"
 ---| "write-failed"
 ---| string

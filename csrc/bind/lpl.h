@@ -133,6 +133,7 @@ int lpl_open_mpart (lua_State *L);
 int lpl_open_text (lua_State *L);
 int lpl_open_writer (lua_State *L);
 int lpl_open_poll (lua_State *L);
+int lpl_open_push (lua_State *L); /* after lpl_open_head */
 int lpl_open_url (lua_State *L);
 int lpl_open_random (lua_State *L);
 

@@ -6,7 +6,7 @@ int luaopen_partline_core (lua_State *L);
 int luaopen_partline_core (lua_State *L) {
   static const luaL_Reg classes[] = {
       {"reader", lpl_open_reader}, {"head", lpl_open_head},     {"multipart", lpl_open_mpart},
-      {"text", lpl_open_text},     {"writer", lpl_open_writer}, {"poll", lpl_open_poll},
+      {"text", lpl_open_text},     {"writer", lpl_open_writer}, {"push", lpl_open_push}, {"poll", lpl_open_poll},
       {"url", lpl_open_url},       {"random", lpl_open_random},
       {NULL, NULL},
   };

@@ -8,6 +8,15 @@
    the others push it; idx below is where it stands. */
 void lpl_push_shared (lua_State *L);
 
+/* In the shared table: at [1] to [LPL_SHAPES] the shapes of tables of fields and behind them their inside, which
+   LPL_CACHE knows; at LPL_MESSAGES metatables of messages, one for each version; at LPL_ABOUTS what lpl_push_about
+   gives. */
+enum { LPL_CACHE = 0,
+       LPL_SHAPES = 128,
+       LPL_MESSAGES = 2 * LPL_SHAPES + 1,
+       LPL_ABOUTS = LPL_MESSAGES + 10,
+       LPL_SHARED_SIZE = LPL_ABOUTS + 48 };
+
 /* Pushes the table of fields, which remembers their order. base: the bytes that the head describes, which stay where
    they are. lower: names in lower case. */
 void lpl_push_fields (lua_State *L, int idx, const pl_head *h, const char *base, bool lower);
@@ -27,6 +36,10 @@ void lpl_push_about (lua_State *L, int idx, const pl_frame *f);
 const char *lpl_framing_name (const pl_frame *f);
 const char *lpl_expect_name (const pl_frame *f);
 
+/* Pushes the table of a part: name, filename, ["filename*"], type, length. form: names decode as browsers encode them.
+   True when the content is chunked. In lpl_mpart.c. */
+bool lpl_push_part (lua_State *L, const pl_head *h, const char *base, bool form);
+
 /* headers.wrap(t): t with look-up that ignores case */
 int lpl_headers_wrap (lua_State *L);
 
@@ -35,5 +48,6 @@ int lpl_headers_wrap (lua_State *L);
 int lpl_headers_order (lua_State *L);
 
 void lpl_open_message (lua_State *L);
+void lpl_open_fields (lua_State *L); /* for the shared table on the top */
 
 #endif

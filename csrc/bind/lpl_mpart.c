@@ -175,21 +175,25 @@ static bool is_chunked (const pl_head *h, const char *base) {
   return chunked;
 }
 
-/* Slices of the disposition point into the body's memory: they are read again from the string. */
-static void push_part (lua_State *L, int idx, lpl_parts *p, const char *base) {
-  pl_disposition d = {0};
+bool lpl_push_part (lua_State *L, const pl_head *h, const char *base, bool form) {
+  pl_disposition d = {0}; /* read again: the scanner's slices point into the body's memory */
   lua_createtable(L, 0, 8);
-  for (uint32_t i = 0; i < p->head.nfields; i++) {
-    const pl_field *f = &p->head.field[i];
+  for (uint32_t i = 0; i < h->nfields; i++) {
+    const pl_field *f = &h->field[i];
     if (f->id == PL_F_CONTENT_LENGTH) set_length(L, pl_value(f, base));
     if (f->id == PL_F_CONTENT_DISPOSITION && d.type.p == NULL && pl_disposition_read(pl_value(f, base), &d) != PL_OK)
       memset(&d, 0, sizeof d); /* outside form-data only: does no harm */
   }
-  set_disposition(L, &d, p->m.is_form);
+  set_disposition(L, &d, form);
+  return is_chunked(h, base);
+}
+
+static void push_part (lua_State *L, int idx, lpl_parts *p, const char *base) {
+  bool chunked = lpl_push_part(L, &p->head, base, p->m.is_form);
   lpl_push_headers(L, &p->head, base);
   lua_setfield(L, -2, "headers");
   push_content(L, idx, p);
-  if (is_chunked(&p->head, base)) {
+  if (chunked) {
     lpl_push_chunked(L, -1, true);
     lua_remove(L, -2);
   }

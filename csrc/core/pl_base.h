@@ -67,6 +67,7 @@ typedef enum pl_got {
   X(STALE_PART, "stale-part", 500, "the iterator has moved on: this part is over")                 \
   X(BODY_IN_USE, "body-in-use", 500, "the body is already read by the other of parts and body")    \
   X(CLOSED, "closed", 500, "closed")                                                               \
+  X(UPGRADED, "upgraded", 500, "what follows is no HTTP: the connection has been upgraded")         \
   X(TIMEOUT, "timeout", 408, "timeout")                                                            \
   X(NO_PROGRESS, "no-progress", 500, "the source keeps giving empty pieces")                       \
   X(NO_MEMORY, "no-memory", 500, "not enough memory")                                              \

@@ -486,4 +486,43 @@ case("poll", function()
   fails("closed", poll.new():attach(1000000))
 end)
 
+local function collect(list)
+  return function(piece) list[#list + 1] = piece or "end" end
+end
+
+case("push", function()
+  local push, log = core.push, {}
+  local p <close> = push.message("request", nil, nil, function(m) log[1] = m.headers.Accept end, nil, collect(log),
+    function(t) log[#log + 1] = t["X-One"] end, function() log[#log + 1] = "done" end)
+  local bytes = (request:gsub("Content%-Length: 3", "Transfer-Encoding: chunked"))
+  bytes = bytes:match("^.-\r\n\r\n") .. "1;a=b\r\nx\r\n0\r\nX-One: 1\r\nX-One: 2\r\n\r\n"
+  for i = 1, #bytes, 7 do must(p:feed(bytes, i, i + 6)) end
+  is("a, b x 1, 2 done", table.concat(log, " "))
+  must(p:feed("GET / HT"))
+  fails("unexpected-eof", p:finish())
+  fails("bad-status-line", push.message("response", { lower = true }):feed("HTTX"))
+end)
+
+case("push parts", function()
+  local log = {}
+  local p <close> = core.push.multipart("b", true, { parts = 5 }, function(name, _, meta, into)
+    log[#log + 1] = name .. (meta["filename*"] or "")
+    into(collect(log))
+  end)
+  for i = 1, #form, 5 do must(p:feed(form, i, i + 4)) end
+  assert(must(p:finish()))
+  is("a\"\u{20ac}", log[1])
+  is("abc", (table.concat(log):match("abc")))
+end)
+
+case("parse", function()
+  local push = core.push
+  local m, i, about = push.parse_request(request)
+  assert(m.path == "/a" and i == #request - 2 and about.framing == "length")
+  for k, v in pairs(m) do assert(k and v) end
+  assert(m["protocol-version"].minor == 1)
+  is("incomplete", select(2, push.parse_request(request:sub(1, 20), 1, { max_head = 100, lower_names = true })))
+  fails("bad-status-line", push.parse_response("HTTX"))
+end)
+
 return cases

@@ -26,7 +26,7 @@ end
 
 local submodules = {
   reader = true, headers = true, message = true, multipart = true, server = true, connection = true,
-  loop = true, url = true, form = true, client = true,
+  loop = true, parser = true, url = true, form = true, client = true,
 }
 
 -- The functions that programs use most.

@@ -26,8 +26,8 @@ end
 -- The limits of heads, bodies and parts, and the most each may be set to: the core counts these in 32 bits.
 local LIMITS = {
   max_head = 1 << 30, max_fields = 100000, max_target = 1 << 30, max_chunk_line = 1 << 30, max_chunk_ext = 1 << 30,
-  max_trailer = 1 << 30, max_body_in_memory = math.maxinteger, max_parts = 1 << 30, max_part_head = 1 << 30,
-  max_part_fields = 10000, max_boundary = 1 << 16,
+  max_trailer = 1 << 30, max_body = math.maxinteger, max_body_in_memory = math.maxinteger, max_parts = 1 << 30,
+  max_part_head = 1 << 30, max_part_fields = 10000, max_boundary = 1 << 16,
 }
 
 --- A copy of `given` with snake_case names. Limits that are none, or out of range, raise.
