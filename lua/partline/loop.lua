@@ -24,14 +24,6 @@ local function push(self, task)
   self.queue[tail] = task
 end
 
-local function pop(self)
-  local head = self.head
-  local task = self.queue[head]
-  self.queue[head] = false
-  self.head = head + 1
-  return task
-end
-
 -- Moves the queue to the front, so that it does not walk through memory when it is never empty.
 local function rewind(self)
   local head, tail = self.head, self.tail
@@ -321,7 +313,12 @@ local function round(self, limit)
   if n > 0 then dispatch(self, events, n) end
   if self.timers > 0 then fire_timers(self) end
   local stop = self.tail
-  while self.head < stop and self.head < self.tail do run_task(self, pop(self)) end
+  while self.head < stop and self.head < self.tail do
+    local head, queue = self.head, self.queue
+    local task = queue[head]
+    queue[head], self.head = false, head + 1
+    run_task(self, task)
+  end
   rewind(self)
   return self.alive > 0
 end
@@ -432,28 +429,32 @@ end
 -- deadline is absolute (loop.now()) or nil. May return true too early: callers repeat their system call in a loop.
 -- `pass`: nothing is lacking, but the others should have their turn (a peer that sends without a pause).
 -- Yields in a task, blocks the process elsewhere.
-local function wait(self, fd, mode, deadline, pass)
-  local slots = mode == "r" and self.readers or mode == "w" and self.writers
-  if not slots then error('loop.wait: mode must be "r" or "w"', 2) end
-  local task = self.current
-  if not task or not in_task(self, task) then
-    if pass then return true end
-    return wait_elsewhere(self, slots, fd, mode, deadline)
+local function waiter_of(self)
+  local readers, writers, edge, transparent = self.readers, self.writers, self.edge, self.transparent
+  return function(fd, mode, deadline, pass)
+    local slots = mode == "r" and readers or mode == "w" and writers
+    if not slots then error('loop.wait: mode must be "r" or "w"', 2) end
+    local task = self.current
+    local co = running()
+    if not task or co ~= task.co and not transparent[co] then
+      if pass then return true end
+      return wait_elsewhere(self, slots, fd, mode, deadline)
+    end
+    if task.cancelled then return told(task) end
+    if pass then push(self, task) return yield(WAIT) end
+    local state = slots[fd]
+    if state == READY then slots[fd] = false return true end
+    if state == ENDED then return true end
+    if not state and edge[fd] then
+      slots[fd] = task
+      task.slots, task.fd = slots, fd
+    else
+      local ok, message, code = enter(self, task, slots, fd, mode)
+      if not ok then return nil, message, code end
+    end
+    if deadline then set_deadline(self, task, deadline) end
+    return yield(WAIT)
   end
-  if task.cancelled then return told(task) end
-  if pass then push(self, task) return yield(WAIT) end
-  local state = slots[fd]
-  if state == READY then slots[fd] = false return true end
-  if state == ENDED then return true end
-  if not state and self.edge[fd] then
-    slots[fd] = task
-    task.slots, task.fd = slots, fd
-  else
-    local ok, message, code = enter(self, task, slots, fd, mode)
-    if not ok then return nil, message, code end
-  end
-  if deadline then set_deadline(self, task, deadline) end
-  return yield(WAIT)
 end
 
 local function sleep_elsewhere(self, seconds)
@@ -564,7 +565,7 @@ end
 -- == descriptors ==}
 
 local methods = {
-  spawn = spawn, sleep = sleep, wait = wait, attach = attach, detach = detach, run = run, step = step, stop = stop,
+  spawn = spawn, sleep = sleep, attach = attach, detach = detach, run = run, step = step, stop = stop,
   timeout = timeout, cancel = cancel, rouse = rouse, wrap = wrap,
 
   --- The task that is running, also from coroutines inside it, or nil.
@@ -604,8 +605,7 @@ local function bind(api, backend)
   for name, method in pairs(methods) do
     api[name] = function(...) return method(self, ...) end
   end
-  -- the busy one, without varargs
-  api.wait = function(fd, mode, deadline, pass) return wait(self, fd, mode, deadline, pass) end
+  api.wait = waiter_of(self)
   api.now = now
   api.deadline_in = function(seconds) return now() + seconds end
   return api
