@@ -163,7 +163,8 @@ static void set_string (lua_State *L, const char *key, const char *p, size_t n) 
 /* A message but for its fields. */
 static void push_start (lua_State *L, const pl_head *h, const pl_frame *f, const char *base) {
   bool length = f->body == PL_BODY_LENGTH;
-  lua_createtable(L, 0, length ? 4 : 3);
+  /* room for the body and what server and client add */
+  lua_createtable(L, 0, h->kind == PL_REQUEST ? (length ? 4 : 3) : 8);
   if (h->kind == PL_REQUEST) {
     set_string(L, "method", base + h->method, h->method_len);
     set_string(L, "target", base + h->target, h->target_len);

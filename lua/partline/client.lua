@@ -5,7 +5,7 @@
 local coding = require("partline.client.coding")
 local core = require("partline.core")
 local default_loop = require("partline.loop")
-local headers_of = require("partline.headers")
+local message = require("partline.message")
 local options = require("partline.options")
 local exchange = require("partline.client.exchange")
 local pools = require("partline.client.pool")
@@ -27,13 +27,14 @@ local defaults = {
   max_body_in_memory = 64 * 1024 * 1024, -- as "raw" and "json", and read("a") of a stream
 }
 
+local with_defaults = { __index = defaults }
+
 -- The error object that iterators raise, too.
 local function error_object(text, code)
   local _, object = pcall(core.text.raise, tostring(text), tostring(code))
   return object
 end
 
--- A response is what was read, and says its status as text where it is raised.
 local shapes = setmetatable({}, { __mode = "k" }) -- the metatable of what was read → that of a response
 
 local function shape_of(read)
@@ -47,11 +48,11 @@ end
 
 -- ---- what happens to the connection ----
 
--- Seconds a server promises to keep it open.
+-- Seconds a server promises to keep it open, or false.
 local function promise(response)
   local value = response.headers["Keep-Alive"]
   local seconds = type(value) == "string" and value:match("timeout%s*=%s*(%d+)")
-  return seconds and math.max(tonumber(seconds) - 1, 0) or nil
+  return seconds and math.max(tonumber(seconds) - 1, 0)
 end
 
 local function has_token(value, wanted)
@@ -61,8 +62,9 @@ end
 
 -- Whether another request may follow, once the body is read.
 local function reusable(job, response, about)
-  return job.pool ~= false and about.keep_alive and not about.upgrade and response.status ~= 101
-    and not has_token(job.own.connection, "close")
+  if not about.keep_alive or about.upgrade or job.pool == false or response.status == 101 then return false end
+  local own = job.own.connection
+  return own == nil or not has_token(own, "close")
 end
 
 -- Gives the connection back after a body that was read here, or closes it.
@@ -71,31 +73,36 @@ local function release(job, c)
 end
 
 local function settle(job, c, response, about)
-  c.promised = promise(response)
+  if c.promised == nil then c.promised = promise(response) end
   c.reusable = reusable(job, response, about)
-  c:patient(job.opts.body_timeout)
-  local body = response.body
-  if body then body:limits { max_all = job.opts.max_body_in_memory } end
+  if about.framing ~= "none" then c:patient(job.opts.body_timeout) end
+end
+
+-- The body as a Reader; nil where there is none.
+local function open_body(job, c, response, about)
+  local body = message.body_reader(c.reader, about.framing, response.length, about.limits, true)
+  response.body = body
+  return body and body:limits { max_all = job.opts.max_body_in_memory }
 end
 
 -- ---- redirects ----
 
 -- Reads what little a redirect says, so that its connection can be used again.
-local function drop_body(job, c, response)
-  local body = response.body
+local function drop_body(job, c, response, about)
+  local body = open_body(job, c, response, about)
   if body and (not body:skip(DRAIN) or body:read_some(1) ~= nil or body:status() ~= "ended") then c.reusable = false end
   release(job, c)
 end
 
--- → c, response of the last hop | nil, message, code.
+-- → c, response, about of the last hop | nil, message, code.
 local function follow(job)
   while true do
     local c, response, about = exchange.send(job)
     if not c then return nil, response, about end
     settle(job, c, response, about)
     local target = job.opts.follow_redirects and redirect.target(job, response)
-    if not target then return c, response end
-    drop_body(job, c, response)
+    if not target then return c, response, about end
+    drop_body(job, c, response, about)
     if #job.trace >= job.opts.max_redirects then return nil, "too many redirects", "too-many-redirects" end
     local there, text, code = redirect.turn(job, target, response.status)
     if not there then return nil, text, code end
@@ -105,71 +112,96 @@ end
 
 -- ---- the response ----
 
-local function read_whole(c, response)
-  local text, why, code = response.body:read("a")
-  if text and response.body:status() ~= "ended" then text, why, code = nil, "body was not read", "unexpected-eof" end
+local function content_coding(job, response)
+  if not job.decode or job.own["accept-encoding"] ~= nil or not coding.accepted() then return nil end
+  return response.headers["Content-Encoding"]
+end
+
+-- The body without the content codings that we asked for.
+local function decoded_body(job, response, coded)
+  local body, decoded = coding.decoded(response.body, coded)
+  if not decoded then return body end
+  response.body, response.length = body, nil
+  return body:limits { max_all = job.opts.max_body_in_memory }
+end
+
+local loose -- lends connections that are kept nowhere
+
+local function as_stream(job, c, response, about)
+  local body = open_body(job, c, response, about)
+  local pool = job.pool
+  if not pool then
+    loose = loose or pools.new { max_idle = 0 }
+    pool = loose
+  end
+  pool:lend(c, body)
+  decoded_body(job, response, content_coding(job, response))
+  return response
+end
+
+-- A body of known length, straight from the connection.
+local function read_length(job, c, n)
+  if n > job.opts.max_body_in_memory then return nil, "body over the limit", "body-too-large" end
+  if n == 0 then return "" end
+  local text, why, code = c.reader:read(n)
+  if text and #text < n or not text and not why then return nil, "body ended too early", "unexpected-eof" end
+  return text, why, code
+end
+
+local function read_whole(job, c, response, about)
+  local coded = content_coding(job, response)
+  if about.framing == "length" and not coded then return read_length(job, c, response.length) end
+  local wire = open_body(job, c, response, about)
+  local text, why, code = decoded_body(job, response, coded):read("a")
+  if not text then return nil, why, code end
+  if wire:status() ~= "ended" then return nil, "body was not read", "unexpected-eof" end
+  return text
+end
+
+local function as_json(response, text)
+  local value, why, code = coding.from_json(text)
+  if value == nil and why then
+    if response.status < 400 then return nil, why, code end
+    value = text -- what went wrong matters more than how it is told
+  end
+  response.body = value
+  return response
+end
+
+local function as_text(job, c, response, about)
+  local text, why, code = read_whole(job, c, response, about)
   if not text then
     c:close()
     return nil, why, code
   end
-  return text
-end
-
--- Undoes content codings that were asked for by us.
-local function decode(job, response)
-  if not job.decode or job.own["accept-encoding"] then return end
-  local body, decoded = coding.decoded(response.body, headers_of.get(response.headers, "Content-Encoding"))
-  if not decoded then return end
-  body:limits { max_all = job.opts.max_body_in_memory }
-  response.body, response.length = body, nil
-end
-
-local function as_stream(job, c, response)
-  job.pool_of_bodies:lend(c, response.body)
-  decode(job, response)
-  return response
-end
-
-local function as_text(job, c, response)
-  local wire = response.body
-  decode(job, response)
-  local text, why, code = read_whole(c, response)
-  if not text then return nil, why, code end
-  if wire:status() ~= "ended" then c.reusable = false end
   release(job, c)
+  if job.opts.as == "json" and text ~= "" then return as_json(response, text) end
   response.body = text
-  if job.opts.as ~= "json" or text == "" then return response end
-  response.body, why, code = coding.from_json(text)
-  if response.body == nil and why then
-    if response.status >= 400 then -- what went wrong matters more than how it is told
-      response.body = text
-      return response
-    end
-    return nil, why, code
-  end
   return response
 end
 
-local function finish(job, c, response)
-  response.request_time = math.floor((job.now() - job.start) * 1000 + 0.5)
+local function finish(job, c, response, about)
+  response.request_time = math.floor(((job.opts.loop or default_loop).now() - job.start) * 1000 + 0.5)
   response.http_client, response.trace_redirects = c, job.trace
-  setmetatable(response, shape_of(getmetatable(response)))
-  if response.body then
-    if job.opts.as == "stream" then return as_stream(job, c, response) end
-    return as_text(job, c, response)
+  if about.framing == "none" then
+    if not (response.status == 101 or job.method == "CONNECT") then release(job, c) end
+    return response
   end
-  if not (response.status == 101 or job.method == "CONNECT") then release(job, c) end
-  return response
+  if job.opts.as == "stream" then return as_stream(job, c, response, about) end
+  return as_text(job, c, response, about)
 end
 
 local function perform(job)
-  local c, response, code = follow(job)
-  if not c then return nil, response, code end
-  return finish(job, c, response)
+  local c, response, about = follow(job)
+  if not c then return nil, response, about end
+  return finish(job, c, response, about)
 end
 
+-- Whether the response is to be raised; then it says its status as text.
 local function throws(opts, response)
-  return opts.throw_errors and response.status >= 400
+  if response.status < 400 or not opts.throw_errors then return false end
+  setmetatable(response, shape_of(getmetatable(response)))
+  return true
 end
 
 -- Runs as a task; whatever happens, one of the two functions is called.
@@ -180,6 +212,27 @@ local function run_async(job, text, code, on_response, on_raise)
   if not response then return on_raise(error_object(text, code)) end
   if throws(job.opts, response) then return on_raise(response) end
   return on_response(response)
+end
+
+local no_options = setmetatable({}, with_defaults)
+
+local function run(method, url, opts, on_response, on_raise)
+  if type(url) ~= "string" and type(url) ~= "table" then error("URL must be a string", 3) end
+  if opts ~= nil and type(opts) ~= "table" then error("options must be a table", 3) end
+  local all = opts and setmetatable(options.read(opts), with_defaults) or no_options
+  request.check(all, on_response, on_raise)
+  local job, text, code = request.new(method, url, all)
+  if all.async then
+    return (all.loop or default_loop).spawn(run_async, job, text, code, on_response, on_raise)
+  end
+  local response
+  if job then response, text, code = perform(job) end
+  if not response then
+    if all.throw_errors then error(error_object(text, code), 0) end
+    return nil, text, code
+  end
+  if throws(all, response) then error(response, 0) end
+  return response
 end
 
 --- Makes a request; doc/client.md has the options and the fields of the response. With `async` it returns a task of the
@@ -194,27 +247,15 @@ end
 ---@return string? code
 function client.request(method, url, opts, on_response, on_raise)
   if type(method) ~= "string" then error("method must be a string", 2) end
-  if type(url) ~= "string" and type(url) ~= "table" then error("URL must be a string", 2) end
-  if opts ~= nil and type(opts) ~= "table" then error("options must be a table", 2) end
-  local all = options.read(opts, defaults)
-  request.check(all, on_response, on_raise)
-  local job, text, code = request.new(method:upper(), url, all)
-  if all.async then
-    return (all.loop or default_loop).spawn(run_async, job, text, code, on_response, on_raise)
-  end
-  local response
-  if job then response, text, code = perform(job) end
-  if not response and all.throw_errors then error(error_object(text, code), 0) end
-  if not response then return nil, text, code end
-  if throws(all, response) then error(response, 0) end
-  return response
+  return run(method:upper(), url, opts, on_response, on_raise)
 end
 
 local methods = { "get", "head", "post", "put", "delete", "patch", "options", "trace", "connect" }
 
 for _, name in ipairs(methods) do
+  local method = name:upper()
   client[name] = function(url, opts, on_response, on_raise)
-    return client.request(name, url, opts, on_response, on_raise)
+    return run(method, url, opts, on_response, on_raise)
   end
 end
 

@@ -40,6 +40,8 @@ local function body_reader(reader, framing, length, limits, lenient)
   return nil
 end
 
+message.body_reader = body_reader
+
 local function is_multipart(content_type)
   return type(content_type) == "string" and content_type:lower():match("^%s*multipart/") ~= nil
 end

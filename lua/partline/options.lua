@@ -3,10 +3,13 @@
 
 local options = {}
 
+local find = string.find
+
 --- The snake_case form of an option's name: `throw-errors?` is `throw_errors`.
 ---@param name string
 ---@return string
 function options.snake(name)
+  if not find(name, "[-?]") then return name end
   return (name:gsub("%?$", ""):gsub("%-", "_"))
 end
 

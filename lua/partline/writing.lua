@@ -291,12 +291,8 @@ end
 ---@return string? message
 ---@return string? code
 function writing.write_prepared(writer, ready)
-  if type(ready.body) == "string" and ready.length then
-    local ok, message, code = writer:write(ready.head, ready.body)
-    if ok then ok, message, code = writer:flush() end
-    if not ok then return nil, message, code end
-    return writer
-  end
+  if ready.body == nil and ready.length then return writer:send(ready.head) end
+  if type(ready.body) == "string" and ready.length then return writer:send(ready.head, ready.body) end
   local ok, message, code = writer:write(ready.head)
   if not ok then return nil, message, code end
   return writing.write_prepared_body(writer, ready)

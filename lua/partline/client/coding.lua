@@ -20,10 +20,13 @@ end
 
 -- ---- content codings ----
 
---- The value of Accept-Encoding, or nil without lua-zlib.
----@return string?
+local accepted -- nil: nobody has looked yet
+
+--- The value of Accept-Encoding, or false without lua-zlib.
+---@return string|false
 function coding.accepted()
-  return optional("zlib") and "gzip, deflate" or nil
+  if accepted == nil then accepted = optional("zlib") and "gzip, deflate" end
+  return accepted
 end
 
 local known = { gzip = true, ["x-gzip"] = true, deflate = true }
@@ -149,7 +152,7 @@ end
 
 --- For specs: what is installed is looked for again.
 function coding.forget()
-  found = {}
+  found, accepted = {}, nil
 end
 
 return coding

@@ -13,20 +13,34 @@ local EARLY_ANSWER = 2 -- seconds to look for a response when the server has sto
 
 -- ---- one exchange on one connection ----
 
-local limit_names = { "max_head", "max_fields", "max_chunk_line", "max_chunk_ext", "max_trailer" }
+local limit_names = {
+  max_head = true, max_fields = true, max_chunk_line = true, max_chunk_ext = true, max_trailer = true,
+}
 
--- The memory for heads stays with the connection while the limits are the usual ones.
-local function parser_of(c, opts)
-  for _, name in ipairs(limit_names) do
-    if opts[name] then return message.parser(opts) end
+local usual -- the parser of all who set no limits
+
+local function parser_of(opts)
+  for name in pairs(opts) do
+    if limit_names[name] then return message.parser(opts) end
   end
-  c.parser = c.parser or message.parser()
-  return c.parser
+  usual = usual or message.parser()
+  return usual
 end
 
-local function nothing_came(c, before)
-  local _, given = c.reader:status()
-  return given == before and c.reader:at_hand() == 0
+-- The head of the final response, and how its body is framed; nothing of that is read. → response, about | nil,
+-- message, code.
+local function read_head(c, job, on_interim)
+  local parser = parser_of(job.opts)
+  while true do
+    local response, framing, length, keep_alive, _, upgrade = parser.head:read(c.reader, "response", job.method)
+    if not response then return nil, framing, length end
+    c.heard = true
+    local status = response.status
+    if status >= 200 or status == 101 then
+      return response, { framing = framing, limits = parser.limits, keep_alive = keep_alive, upgrade = upgrade }
+    end
+    if on_interim then on_interim(response) end
+  end
 end
 
 local function wait_for_head(c, seconds)
@@ -38,7 +52,7 @@ local function sending_failed(c, job, text, code)
   local broken = not c.writer:write("")
   if not broken then return nil, text, code end -- the body's source failed
   wait_for_head(c, EARLY_ANSWER)
-  local response, about = message.next_response(c.reader, parser_of(c, job.opts), job.method)
+  local response, about = read_head(c, job)
   if not response then return nil, text, code end
   about.keep_alive = false
   return response, about
@@ -48,7 +62,7 @@ local function exchange_plain(c, job, ready)
   local ok, text, code = writing.write_prepared(c.writer, ready)
   if not ok then return sending_failed(c, job, text, code) end
   wait_for_head(c, job.opts.head_timeout)
-  return message.next_response(c.reader, parser_of(c, job.opts), job.method)
+  return read_head(c, job)
 end
 
 -- RFC 9110 10.1.1: the body waits for 100 Continue, but not for long; a final answer spares it.
@@ -71,7 +85,7 @@ local function exchange_expecting(c, job, ready)
   wait_for_head(c, opts.head_timeout)
   local response, about
   if failed and c.writer:write("") then return nil, failed[1], failed[2] end -- the body's source failed
-  response, about, code = message.next_response(c.reader, parser_of(c, opts), job.method, function(interim)
+  response, about, code = read_head(c, job, function(interim)
     if interim.status == 100 then send_body() end
   end)
   if failed and c.writer:write("") then return nil, failed[1], failed[2] end
@@ -83,8 +97,7 @@ end
 
 -- → response, about | nil, message, code, whether the connection brought nothing at all.
 local function on_connection(c, job, ready)
-  c.view.deadline = job.deadline
-  local _, before = c.reader:status()
+  c.view.deadline, c.heard = job.deadline, false
   local run = job.expect and exchange_expecting or exchange_plain
   local ok, response, about, code = pcall(run, c, job, ready)
   if not ok then
@@ -92,7 +105,7 @@ local function on_connection(c, job, ready)
     error(response, 0)
   end
   if response then return response, about end
-  local silent = code ~= "timeout" and nothing_came(c, before)
+  local silent = code ~= "timeout" and not c.heard and c.reader:at_hand() == 0
   return nil, about or "connection closed before a response", code or "unexpected-eof", silent
 end
 
@@ -101,7 +114,8 @@ end
 -- A connection from the pool or a new one. → c, whether it was used before | nil, message, code.
 local function connect(job, route, fresh)
   local pool = job.pool
-  local c = pool and not fresh and pool:take(route.key, job.opts.http_client)
+  local once = job.content and not job.content.again or job.opts.retry == false
+  local c = pool and not fresh and pool:take(route.key, job.opts.http_client, once)
   if c then return c, true end
   local text, code
   c, text, code = dial.open(route, job.opts, job.deadline)

@@ -18,6 +18,8 @@ Pool.__index = Pool
 
 local now = default_loop.now
 
+local FRESH = 0.005 -- seconds
+
 --- Makes a pool: `max_idle` (64), `max_idle_per_host` (8), `idle_timeout` in seconds (30).
 ---@param opts table?
 ---@return partline.Pool
@@ -27,17 +29,21 @@ function pool.new(opts)
   return setmetatable(self, Pool)
 end
 
--- A server that speaks unasked, or has closed, is no good: one system call tells.
-local function alive(c)
-  if not c.conn.sock or now() >= c.expires or c.reader:at_hand() > 0 then return false end
+-- A server that speaks unasked, or has closed, is no good. One system call tells; in a quick succession it is spared,
+-- unless the request can be sent only once.
+local function alive(c, careful)
+  local time = now()
+  if not c.conn.sock or time >= c.expires or c.reader:at_hand() > 0 then return false end
+  if not careful and time - c.since < FRESH then return true end
   local _, _, code = c.conn:recv(1)
   return code == "timeout"
 end
 
 local function remove(self, key, i)
   local list = self.idle[key]
-  local c = table.remove(list, i)
-  if #list == 0 then self.idle[key] = nil end
+  local n = #list
+  local c = list[i or n]
+  if not i or i == n then list[n] = nil else table.remove(list, i) end
   self.count = self.count - 1
   c.idle = false
   return c
@@ -45,7 +51,9 @@ end
 
 -- A connection whose body was read to its end is free, although nobody has said so.
 local function reclaim(self, key)
-  for c in pairs(self.lent[key] or {}) do
+  local lent = self.lent[key]
+  if not lent then return end
+  for c in pairs(lent) do
     local body = c.borrowed[1]
     if body and body:status() == "ended" then
       body:on_close(nil)
@@ -54,39 +62,43 @@ local function reclaim(self, key)
   end
 end
 
---- A live connection for the key, or nil; `wanted` is taken when it is free.
+--- A live connection for the key, or nil; `wanted` is taken when it is free. `careful`: it must not prove dead later.
 ---@param key string
 ---@param wanted table?
-function Pool:take(key, wanted)
+---@param careful boolean?
+function Pool:take(key, wanted, careful)
   reclaim(self, key)
   local list = self.idle[key]
+  if not list then return nil end
   if wanted and wanted.idle and wanted.key == key then
-    for i, c in ipairs(list or {}) do
+    for i, c in ipairs(list) do
       if c == wanted then
         remove(self, key, i)
-        if alive(c) then return c end
+        if alive(c, careful) then return c end
         c:close()
         break
       end
     end
   end
-  while self.idle[key] do
-    local c = remove(self, key, nil)
-    if alive(c) then return c end
+  while list[1] do
+    local c = remove(self, key)
+    if alive(c, careful) then return c end
     c:close()
   end
   return nil
 end
 
--- What has waited too long, looked for once a second at most; and the oldest when there are too many.
-local function sweep(self)
-  local time = now()
-  if time - self.swept < 1 and self.count <= self.max_idle then return end
+-- Closes what has waited too long, and the oldest when there are too many.
+local function sweep(self, time)
   self.swept = time
   local oldest, oldest_key
   for key, list in pairs(self.idle) do
     while list[1] and list[1].expires <= time do remove(self, key, 1):close() end
-    if list[1] and (not oldest or list[1].expires < oldest) then oldest, oldest_key = list[1].expires, key end
+    if not list[1] then
+      self.idle[key] = nil
+    elseif not oldest or list[1].expires < oldest then
+      oldest, oldest_key = list[1].expires, key
+    end
   end
   if self.count > self.max_idle and oldest_key then remove(self, oldest_key, 1):close() end
 end
@@ -98,13 +110,19 @@ function Pool:give(c)
   if lent then lent[c] = nil end
   if self.closed or not c.conn.sock or c.reader:at_hand() > 0 then return c:close() end
   c.reader:idle()
-  c.idle, c.expires = true, now() + math.min(self.idle_timeout, c.promised or math.huge)
-  local list = self.idle[c.key] or {}
-  self.idle[c.key] = list
-  list[#list + 1] = c
+  local time, wait = now(), self.idle_timeout
+  if c.promised and c.promised < wait then wait = c.promised end
+  c.idle, c.since, c.expires = true, time, time + wait
+  local list = self.idle[c.key]
+  if not list then
+    list = {}
+    self.idle[c.key] = list
+  end
+  local n = #list + 1
+  list[n] = c
   self.count = self.count + 1
-  if #list > self.max_idle_per_host then remove(self, c.key, 1):close() end
-  sweep(self)
+  if n > self.max_idle_per_host then remove(self, c.key, 1):close() end
+  if time - self.swept >= 1 or self.count > self.max_idle then sweep(self, time) end
 end
 
 --- A lent connection is free: `whole`, whether its body was read to the end.
@@ -131,8 +149,8 @@ end
 --- Closes all that is idle, and every other connection when it comes back.
 function Pool:close()
   self.closed = true
-  for key in pairs(self.idle) do
-    while self.idle[key] do remove(self, key, nil):close() end
+  for key, list in pairs(self.idle) do
+    while list[1] do remove(self, key):close() end
   end
 end
 

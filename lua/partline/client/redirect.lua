@@ -33,11 +33,11 @@ end
 
 --- Points the job elsewhere. → the URL | nil, message, code.
 function redirect.turn(job, target, status)
-  local u, text, code = request.parse(target)
+  local u, text, code = request.place(tostring(target))
   if not u then return nil, text, code end
   local method = next_method(status, job.method)
   if method ~= job.method then
-    job.method, job.content, job.content_type, job.expect = method, nil, nil, false
+    job.method, job.content, job.content_type, job.expect, job.plain = method, nil, nil, false, false
     job.fields = request.without(job.fields, request.about_body)
   elseif job.content and not job.content.again then
     return nil, "redirect: the body cannot be sent a second time", "cannot-replay"
@@ -47,9 +47,9 @@ function redirect.turn(job, target, status)
     job.fields, job.unix = request.without(job.fields, request.credentials), nil
     job.tls = anonymous(job.tls)
   elseif not u.userinfo then
-    u.userinfo = job.url.userinfo
+    u = job.url.userinfo and request.place_with(u, "userinfo", job.url.userinfo) or u
   end
-  job.url = u
+  job.url, job.plain = u, job.plain and not u.userinfo
   return there
 end
 

@@ -35,19 +35,6 @@ local function tidy(part)
   return part and urls.encode(part, "url")
 end
 
--- A URL without a scheme is http, as browsers take it ("localhost:8000" has no scheme "localhost").
-function request.parse(given)
-  if type(given) == "table" then given = urls.build(given) end
-  if not given:find("^%a[%w+.-]*://") then given = "http://" .. given end
-  local u, text, code = urls.parse(given)
-  if not u then return nil, text, code end
-  u.scheme = u.scheme:lower()
-  if not ports[u.scheme] then return fail("unsupported URL scheme: " .. u.scheme, "unsupported-scheme") end
-  if not u.host or u.host == "" then return fail("URL without a host", "bad-url") end
-  u.host, u.path, u.query, u.fragment = u.host:lower(), tidy(u.path), tidy(u.query), nil
-  return u
-end
-
 local function port_of(u)
   return u.port or ports[u.scheme]
 end
@@ -56,14 +43,59 @@ local function host_field(u)
   return u.port and u.port ~= ports[u.scheme] and u.host .. ":" .. u.port or u.host
 end
 
+-- A place: a URL with what a request makes of it: `field` (Host), `target`, `number` (the port), `bare` (the
+-- host without brackets), and room for what is
+-- the same each time. Places are shared and not changed.
+local function place(u)
+  u.field, u.number, u.bare = host_field(u), port_of(u), bracketless(u.host)
+  u.target = (u.path == "" and "/" or u.path) .. (u.query and "?" .. u.query or "")
+  u.heads, u.json_heads, u.direct = {}, {}, nil
+  return u
+end
+
+-- A URL without a scheme is http, as browsers take it ("localhost:8000" has no scheme "localhost").
+local function parse(given)
+  if type(given) == "table" then given = urls.build(given) end
+  if not given:find("^%a[%w+.-]*://") then given = "http://" .. given end
+  local u, text, code = urls.parse(given)
+  if not u then return nil, text, code end
+  u.scheme = u.scheme:lower()
+  if not ports[u.scheme] then return fail("unsupported URL scheme: " .. u.scheme, "unsupported-scheme") end
+  if not u.host or u.host == "" then return fail("URL without a host", "bad-url") end
+  u.host, u.path, u.query, u.fragment = u.host:lower(), tidy(u.path), tidy(u.query), nil
+  return place(u)
+end
+
+local places, count = {}, 0 -- by URL: programs ask for the same ones again and again
+local PLACES_MAX, URL_MAX = 256, 512
+
+--- The place of a URL, a string or table. → place | nil, message, code.
+function request.place(given)
+  local known = places[given]
+  if known then return known end
+  local u, text, code = parse(given)
+  if not u then return nil, text, code end
+  if type(given) == "string" and #given <= URL_MAX then
+    if count == PLACES_MAX then places, count = {}, 0 end
+    places[given], count = u, count + 1
+  end
+  return u
+end
+
+--- The same place with another part.
+function request.place_with(u, name, value)
+  local out = setmetatable({}, getmetatable(u))
+  for key, part in pairs(u) do out[key] = part end
+  out[name] = value
+  return place(out)
+end
+
 local function target_of(u, through_proxy)
-  local target = (u.path == "" and "/" or u.path) .. (u.query and "?" .. u.query or "")
-  if through_proxy then return u.scheme .. "://" .. host_field(u) .. target end
-  return target
+  return through_proxy and u.scheme .. "://" .. u.field .. u.target or u.target
 end
 
 function request.same_origin(a, b)
-  return a.scheme == b.scheme and a.host == b.host and port_of(a) == port_of(b)
+  return a.scheme == b.scheme and a.host == b.host and a.number == b.number
 end
 
 -- A text that differs where connections must not be shared.
@@ -75,14 +107,10 @@ local function signature(t)
   return "{" .. table.concat(out, ";") .. "}"
 end
 
--- Where the connection goes, and the key under which it is kept.
-function request.route(job)
+local function new_route(job, proxy)
   local u, opts = job.url, job.opts
-  local proxy, text, code = false, nil, nil
-  if not job.unix then proxy, text, code = proxies.choose(opts.proxy, u.scheme, bracketless(u.host), port_of(u)) end
-  if proxy == nil then return nil, text, code end
   local tls = u.scheme == "https" and (job.tls or {})
-  local route = { host = u.host, port = port_of(u), unix = job.unix, tls = tls, proxy = proxy }
+  local route = { host = u.host, port = u.number, unix = job.unix, tls = tls, proxy = proxy }
   route.key = table.concat({
     u.scheme, u.host, route.port, tls and signature(job.tls) or "", signature(proxy), job.unix or "",
     opts.loop and tostring(opts.loop) or "",
@@ -90,12 +118,27 @@ function request.route(job)
   return route
 end
 
+--- Where the connection goes, and the `key` under which it is kept. → route | nil, message, code.
+function request.route(job)
+  local u, opts = job.url, job.opts
+  local proxy, text, code = opts.proxy, nil, nil
+  if job.unix then proxy = false end
+  if proxy ~= false then proxy, text, code = proxies.choose(proxy, u.scheme, u.bare, u.number) end
+  if proxy == nil then return nil, text, code end
+  if proxy or job.unix or job.tls or opts.loop then return new_route(job, proxy) end
+  u.direct = u.direct or new_route(job, false)
+  return u.direct
+end
+
 -- ---- the request's fields ----
+
+local nothing = {}
 
 -- The program's fields by lower-case name, and all of them as a list of { name, value } in a fixed order.
 local function fields_of(given)
+  if given == nil then return nothing, nothing end
   local by_name, list = {}, {}
-  for name, value in headers_of.each(given or {}) do
+  for name, value in headers_of.each(given) do
     if type(name) == "number" and type(value) == "table" then name, value = value[1], value[2] end
     local key = tostring(name):lower()
     by_name[key] = by_name[key] or value
@@ -141,7 +184,7 @@ end
 local function request_fields(job, route)
   local own, direct = {}, not route.proxy or route.tls
   for _, field in ipairs(job.fields) do own[field[3]] = field[2] end
-  local out = { { "Host", own.host or host_field(job.url) } }
+  local out = { { "Host", own.host or job.url.field } }
   for _, field in ipairs(our_fields(job, route)) do
     if field[2] and own[field[1]:lower()] == nil then out[#out + 1] = field end
   end
@@ -192,19 +235,31 @@ local function content_of(opts, own)
 end
 
 local function check_body(opts)
+  if opts.body == nil and opts.multipart == nil and opts.form == nil then return end
   local n = (opts.body ~= nil and 1 or 0) + (opts.multipart and 1 or 0) + (opts.form and 1 or 0)
   if n > 1 then error("only one of body, multipart and form can be sent", 4) end
   local json = opts.as == "json" or tostring(headers_of.get(opts.headers, "content-type")):lower():find("json", 1, true)
   if is_plain_table(opts.body) and not json then error("a table as body needs as = 'json'", 4) end
 end
 
-function request.prepare(job, route)
+local function prepare(job, route)
   local content = job.content
   return writing.prepare_request {
     method = job.method, target = target_of(job.url, route.proxy and not route.tls),
     headers = request_fields(job, route), body = content and (content.built or content.open()) or nil,
     length = content and content.length or nil,
   }
+end
+
+--- The checked head and the body of a job, for `partline.writing`. → ready | nil, message, code.
+function request.prepare(job, route)
+  if not job.plain or route ~= job.url.direct then return prepare(job, route) end
+  local heads = job.opts.as == "json" and job.url.json_heads or job.url.heads
+  local known = heads[job.method]
+  if known then return known end
+  local ready, text, code = prepare(job, route)
+  heads[job.method] = ready
+  return ready, text, code
 end
 
 -- ---- the job ----
@@ -217,41 +272,45 @@ local function pool_of(opts)
   return shared
 end
 
-local loose -- lends connections that are kept nowhere
-
--- A query of the URL and the query_params behind it.
-local function add_query(u, params)
-  if params == nil then return end
+-- The URL with the query_params behind its own.
+local function with_query(u, params)
   local more = type(params) == "string" and params or urls.build_query(params)
-  if more == "" then return end
-  u.query = u.query and u.query ~= "" and u.query .. "&" .. more or more
+  if more == "" then return u end
+  return request.place_with(u, "query", u.query and u.query ~= "" and u.query .. "&" .. more or more)
 end
 
 local function wants_continue(opts, own, content)
   if own.expect then return tostring(own.expect):lower() == "100-continue" end
-  if opts.expect ~= nil then return opts.expect and content and true or false end
-  return content and content.length and content.length > opts.expect_over or false
+  if opts.expect ~= nil then return opts.expect and true or false end
+  return content.length ~= nil and content.length > opts.expect_over
+end
+
+-- Whether the head depends on nothing but the method and the URL.
+local function is_plain(u, opts, content)
+  return opts.headers == nil and not content and not u.userinfo and opts.pool ~= false and opts.decompress == nil
 end
 
 -- Everything that is decided before the first byte. → job | nil, message, code.
 function request.new(method, given_url, opts)
-  local u, text, code = request.parse(given_url)
+  local u, text, code = request.place(given_url)
   if not u then return nil, text, code end
-  add_query(u, opts.query_params)
+  if opts.query_params ~= nil then u = with_query(u, opts.query_params) end
   local own, fields = fields_of(opts.headers)
   local content, content_type, replaces = content_of(opts, own)
   if content == nil then return nil, content_type, replaces end
   if replaces then fields = request.without(fields, { ["content-type"] = true }) end
   local now = (opts.loop or default_loop).now
-  local pool = pool_of(opts)
-  loose = loose or pools.new { max_idle = 0 }
-  return {
-    method = method, url = u, opts = opts, tls = opts.tls, own = own, fields = fields,
-    content = content or nil, content_type = content_type,
-    expect = wants_continue(opts, own, content), pool = pool, pool_of_bodies = pool or loose, unix = opts.unix,
-    decode = opts.decompress ~= false, trace = {}, now = now, start = now(),
-    deadline = opts.timeout and now() + opts.timeout or nil,
+  local start = now()
+  local job = {
+    method = method, url = u, opts = opts, own = own, fields = fields, pool = pool_of(opts), trace = {}, start = start,
+    plain = is_plain(u, opts, content), decode = opts.decompress ~= false,
   }
+  if opts.timeout then job.deadline = start + opts.timeout end
+  job.tls, job.unix = opts.tls, opts.unix
+  if not content then return job end
+  job.content, job.content_type = content, content_type
+  job.expect = wants_continue(opts, own, content)
+  return job
 end
 
 function request.check(opts, on_response, on_raise)

@@ -1,0 +1,200 @@
+--- The client beside LuaSocket's and curl: GET requests over keep-alive against nginx, per second of the client's CPU;
+-- and what a large chunk and large uploads cost in memory.
+--
+--     lua5.4 bench/client.lua [requests]        (default 20000)
+--
+-- Needs nginx and curl. The sizes of bodies: MIB=64 for the chunk, UPLOAD=1024 for the uploads, in the environment.
+
+local peers = require "spec.support.peers"
+
+local n = tonumber(arg[1]) or 20000
+local chunk_mib, upload_mib = tonumber(os.getenv("MIB")) or 64, tonumber(os.getenv("UPLOAD")) or 1024
+
+local function line(...)
+  print(("%-44s %14s %14s"):format(...))
+end
+
+-- Each program ends with a line: requests (or bytes), seconds of CPU, KiB above idle.
+local COMMON = [[
+local function status(key)
+  for l in io.lines("/proc/self/status") do
+    local v = l:match("^" .. key .. ":%s*(%d+)")
+    if v then return tonumber(v) end
+  end
+end
+local idle, begun
+local function begin()
+  collectgarbage() collectgarbage()
+  idle, begun = status "VmHWM", os.clock()
+end
+local function done(count)
+  print(count, os.clock() - begun, status "VmHWM" - idle)
+end
+]]
+
+local programs = {}
+
+programs["partline, blocking"] = [[
+local client = require "partline.client"
+assert(client.get(arg[1], { proxy = false }))
+begin()
+for _ = 1, arg[2] do assert(client.get(arg[1], { proxy = false }).body == "hello\n") end
+done(arg[2])
+]]
+
+programs["partline, in the loop, 10 at a time"] = [[
+local client, loop = require "partline.client", require "partline.loop"
+local pool = client.pool { max_idle_per_host = 10 }
+local opts = { proxy = false, pool = pool }
+loop.run(function() assert(client.get(arg[1], opts)) end)
+begin()
+for _ = 1, 10 do
+  loop.spawn(function()
+    for _ = 1, arg[2] // 10 do assert(client.get(arg[1], opts).body == "hello\n") end
+  end)
+end
+loop.run()
+done(arg[2])
+]]
+
+programs["LuaSocket, socket.http (closes each time)"] = [[
+local http = require "socket.http"
+assert(http.request(arg[1]))
+begin()
+for _ = 1, arg[2] do assert(http.request(arg[1]) == "hello\n") end
+done(arg[2])
+]]
+
+programs["LuaSocket, by hand over one connection"] = [[
+local socket = require "socket"
+local host, port = arg[1]:match("//([^:/]+):(%d+)")
+local s = assert(socket.connect(host, port))
+s:setoption("tcp-nodelay", true)
+local request = "GET /hello.txt HTTP/1.1\r\nHost: " .. host .. "\r\n\r\n"
+begin()
+for _ = 1, arg[2] do
+  s:send(request)
+  local length
+  repeat
+    local l = s:receive("*l")
+    length = l:match("^Content%-Length: (%d+)") or length
+  until l == ""
+  assert(s:receive(tonumber(length)) == "hello\n")
+end
+done(arg[2])
+]]
+
+programs["discarded by a sink"] = [[
+local client = require "partline.client"
+begin()
+local body = assert(client.get(arg[1], { proxy = false, as = "stream" })).body
+done(assert(body:copy(function() end)))
+]]
+
+programs["multipart from a file"] = [[
+local client = require "partline.client"
+require "partline.build"
+local file = io.open(arg[2], "rb")
+begin()
+local response = assert(client.post(arg[1], { proxy = false, multipart = {
+  { name = "note", content = "1" }, { name = "file", filename = "x", content = file },
+} }))
+done(response.body)
+]]
+
+programs["multipart from a function"] = [[
+local client = require "partline.client"
+require "partline.build"
+local file = io.open(arg[2], "rb")
+begin()
+local response = assert(client.post(arg[1], { proxy = false, multipart = {
+  { name = "note", content = "1" },
+  { name = "file", filename = "x", content = function() return file:read(65536) end },
+} }))
+done(response.body)
+]]
+
+local function measure(name, ...)
+  local said, ok = peers.lua({}, COMMON .. programs[name], ...)
+  if not ok then error(name .. ": " .. said) end
+  local count, cpu, kib = said:match("(%S+)%s+(%S+)%s+(%S+)%s*$")
+  return tonumber(count), tonumber(cpu), tonumber(kib)
+end
+
+local function rate(name, url, how_many)
+  local count, cpu, kib = measure(name, url, how_many)
+  line(name, ("%.0f"):format(count / cpu), kib .. " KiB")
+  return count / cpu
+end
+
+-- User and system seconds of one curl process that asks again and again over one connection.
+local function curl(url, how_many)
+  local command = [[bash -c 'TIMEFORMAT="%%U %%S"; time curl -s -o /dev/null "%s?[1-%d]"' 2>&1]]
+  local pipe = assert(io.popen(command:format(url, how_many)))
+  local user, system = pipe:read("n", "n")
+  pipe:close()
+  line("curl, one process, one connection", ("%.0f"):format(how_many / (user + system)), "")
+end
+
+local function requests()
+  local nginx = assert(peers.nginx([[
+    server { listen 127.0.0.1:PORT; root DIR/root; keepalive_requests 100000000; }
+  ]], { ["hello.txt"] = "hello\n" }))
+  local url = nginx.url .. "/hello.txt"
+  line("GET of 6 bytes from nginx", "per CPU second", "above idle")
+  local ours = rate("partline, blocking", url, n)
+  rate("partline, in the loop, 10 at a time", url, n)
+  rate("LuaSocket, by hand over one connection", url, n)
+  local theirs = rate("LuaSocket, socket.http (closes each time)", url, math.min(n, 5000))
+  curl(url, n)
+  print(("partline is %.1f times socket.http"):format(ours / theirs))
+  nginx:stop()
+end
+
+local CHUNK_SERVER = [[
+local socket = require "socket"
+local listener = assert(socket.bind("127.0.0.1", arg[1]))
+local size, piece = tonumber(arg[2]), ("x"):rep(65536)
+while true do
+  local c = listener:accept()
+  local l
+  repeat l = c:receive("*l") until not l or l == ""
+  if l then
+    c:send(("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n"):format(size))
+    for _ = 1, size // 65536 do c:send(piece) end
+    c:send("\r\n0\r\n\r\n")
+  end
+  c:close()
+end
+]]
+
+local UPLOAD_SERVER = [[
+local srv = assert(require("partline.server").start(function(request)
+  local n = 0
+  for part in request.parts do n = n + part.content:skip() end
+  return tostring(n)
+end, { port = tonumber(arg[1]) }))
+srv.wait()
+]]
+
+local function memory()
+  print()
+  line("peak memory", "MB per CPU s", "above idle")
+  local function show(name, what, ...)
+    local bytes, cpu, kib = measure(name, ...)
+    line(what .. name, ("%.0f"):format(bytes / cpu / 1e6), kib .. " KiB")
+  end
+  local server = assert(peers.lua_server(CHUNK_SERVER, chunk_mib << 20))
+  show("discarded by a sink", ("one chunk of %d MiB "):format(chunk_mib), server.url)
+  server:stop()
+  server = assert(peers.lua_server(UPLOAD_SERVER))
+  local path = os.tmpname()
+  assert(os.execute(("truncate -s %dM %s && cat %s >/dev/null"):format(upload_mib, path, path))) -- in the page cache
+  show("multipart from a file", ("%d MiB, "):format(upload_mib), server.url, path)
+  show("multipart from a function", ("%d MiB, "):format(upload_mib), server.url, path)
+  os.remove(path)
+  server:stop()
+end
+
+requests()
+memory()
