@@ -300,3 +300,50 @@ describe("a message", function()
     assert.equal("c", shown(r).query)
   end)
 end)
+
+describe("late headers", function()
+  local HEAD = "POST /a?b HTTP/1.1\r\nHost: a\r\nB: 1\r\nA: 2\r\nb: 3\r\nContent-Length: 2\r\n\r\nhi"
+
+  local function late(bytes)
+    return message.next_request(from_string(bytes or HEAD), message.parser { late_headers = true })
+  end
+
+  local function shown(t)
+    local out = {}
+    for name, value in pairs(t) do out[name] = value end
+    return out
+  end
+
+  it("are there when asked for, with their order", function()
+    local request = late("GET /a?b HTTP/1.1\r\nHost: a\r\nB: 1\r\nA: 2\r\nb: 3\r\n\r\n")
+    assert.is_nil(rawget(request, "headers"))
+    assert.equal("1, 3", request.headers.B)
+    assert.equal(request.headers, rawget(request, "headers"))
+    assert.same({ "Host=a", "B=1", "A=2", "b=3" }, list(request.headers))
+  end)
+
+  it("are shown by pairs, and nothing else is", function()
+    local one = shown(late("\r\nGET /a HTTP/1.0\r\nB: 1\r\n\r\n"))
+    assert.same(shown(message.read_request(from_string("GET /a HTTP/1.0\r\nB: 1\r\n\r\n"))), one)
+    assert.same({ B = "1" }, one.headers)
+  end)
+
+  it("may be replaced, and go with a body", function()
+    local request = late()
+    assert.equal("hi", request.body:read("a"))
+    assert.equal(2, request.length)
+    request.headers = { X = "1" }
+    assert.same({ X = "1" }, request.headers)
+    assert.same({ X = "1" }, shown(request).headers)
+    request = late("GET /a HTTP/1.0\r\nB: 1\r\n\r\n")
+    request.headers = { X = "1" }
+    assert.same({ X = "1" }, request.headers)
+    for name in pairs(request) do assert.is_string(name) end
+    assert.same({ X = "1" }, request.headers)
+  end)
+
+  it("are refused at once all the same", function()
+    local _, _, code = late("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\nContent-Length: 1\r\n\r\n")
+    assert.equal("te-and-cl", code)
+  end)
+end)

