@@ -4,7 +4,10 @@ local partline = require "partline"
 local options = require "partline.options"
 
 -- Pages whose examples are programs; those of the others must compile.
-local RUN = { reader = true, headers = true, message = true, multipart = true, options = true, errors = true }
+local RUN = {
+  reader = true, headers = true, message = true, multipart = true, options = true, errors = true,
+  url = true, build = true, form = true,
+}
 
 local function read(path)
   local file = assert(io.open(path, "rb"))
@@ -98,7 +101,7 @@ describe("doc/options.md", function()
 end)
 
 -- Functions of modules that other modules of ours call, and programs need not.
-local INTERNAL = { of_body = true }
+local INTERNAL = { of_body = true, body_reader = true }
 local INTERNAL_METHODS = {
   on_wait = true, idle = true, release = true, patience = true, preload = true, at_hand = true,
 }
@@ -111,7 +114,7 @@ describe("types", function()
   end)
 
   it("and pages have every function of a module", function()
-    for _, module in ipairs { "reader", "headers", "message", "multipart" } do
+    for _, module in ipairs { "reader", "headers", "message", "multipart", "url", "form" } do
       local types, page = read("types/" .. module .. ".lua"), read("doc/" .. module .. ".md")
       for name, f in pairs(require("partline." .. module)) do
         if type(f) == "function" and not INTERNAL[name] then

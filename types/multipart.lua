@@ -22,12 +22,18 @@
 ---@field length? integer
 ---@field headers? table
 ---@field mime_type? string
+---@field type? string of the disposition
+---@field multipart? partline.PartToSend[] parts inside the part
+---@field mime_subtype? string of these
 
 ---A body to send.
 ---@class partline.Multipart
 ---@field content_type string
 ---@field length integer? nil: unknown, to be sent chunked
 ---@field reader partline.Reader
+---@field boundary string
+---@field again (fun(): partline.Reader)? the same bytes once more, where that is possible
+---@field write_to fun(writer: partline.Writer): partline.Writer?, string?, partline.Code?
 
 ---@class partline.Disposition
 ---@field type string
@@ -49,7 +55,7 @@ local multipart = {}
 function multipart.parse(source, content_type, limits) end
 
 ---@param parts partline.PartToSend[]
----@param opts? {subtype: string?, boundary: string?}
+---@param opts? {subtype: string?, boundary: string?, type: string?, start: string?}
 ---@return partline.Multipart?
 ---@return string? message
 ---@return partline.Code? code
