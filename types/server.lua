@@ -33,6 +33,7 @@
 ---@field max_part_head? integer default 16 KiB
 ---@field max_part_fields? integer default 16
 ---@field max_boundary? integer default 70
+---@field late_headers? boolean default true
 ---@field loop? partline.Loop
 ---@field transport? table
 

@@ -65,20 +65,23 @@ end
 -- an answer needs.
 ---@param reader partline.Reader
 ---@param parser table
+---@param about table? to be used again, for the next request of a connection
 ---@return table|nil request
 ---@return string|table|nil message_or_about
 ---@return string? code
-function message.next_request(reader, parser)
-  local request, framing, length, keep_alive, expect, upgrade, http10 = parser.head:read(reader, "request", nil, parser.late)
+function message.next_request(reader, parser, about)
+  local request, framing, length, keep_alive, expect, upgrade, http10 =
+    parser.head:read(reader, "request", nil, parser.late)
   if not request then return nil, framing, length end
   local body = framing ~= "none" and body_reader(reader, framing, length, parser.limits, false) or nil
   if body then
     body:limits { max_all = parser.limits.max_body_in_memory or MAX_ALL }
     add_content(request, body, parser.limits)
   end
-  return request, {
-    keep_alive = keep_alive, expect = expect, upgrade = upgrade, body = body, method = request.method, http10 = http10,
-  }
+  about = about or { keep_alive = true, expect = false, upgrade = false, body = false, method = "", http10 = false }
+  about.keep_alive, about.expect, about.upgrade, about.body = keep_alive, expect, upgrade, body
+  about.method, about.http10 = request.method, http10
+  return request, about
 end
 
 local function check_reader(reader)

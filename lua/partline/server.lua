@@ -26,6 +26,7 @@ local defaults = {
   write_timeout = 30,     -- seconds without progress of a response
   max_connections = 10000,
   drain_bytes = 1024 * 1024, drain_timeout = 2, -- of a body that the handler left unread
+  late_headers = true,    -- request.headers is built when somebody asks
 }
 
 local FAIR_REQUESTS = 100 -- pipelined requests of one connection before the others have their turn
@@ -224,9 +225,12 @@ local function next_request(self, c, first)
   if first then c:patient(nil, self.loop.now() + opts.head_timeout)
   else c:patient(opts.idle_timeout, nil, opts.head_timeout) end
   c.idle = true
-  local request, about, code = message.next_request(c.reader, self.parser)
+  local request, about, code = message.next_request(c.reader, self.parser, c.about)
   c.idle = false
-  if request then return request, about end
+  if request then
+    c.about = about
+    return request, about
+  end
   return no_request(self, c, first, code)
 end
 

@@ -503,11 +503,22 @@ local function is_plain(response, about)
     and not (about.http10 or response.reason_phrase or response.stream or response.multipart or response.trailers)
 end
 
+local length_lines = {} -- the last line of a head, by the body's length; of small ones only
+
+local function length_line(n)
+  local line = length_lines[n]
+  if line then return line end
+  line = "Content-Length: " .. n .. "\r\n\r\n"
+  if n < 1024 then length_lines[n] = line end
+  return line
+end
+
+-- The pieces leave from where they lie: not a string is made.
 local function write_plain(writer, response, about)
   local body = response.body
-  local head = status_line(response.status or 200) .. date_line() .. "Content-Length: " .. #body .. "\r\n\r\n"
-  if about ~= always then about.head_bytes, about.framing = #head, "length" end
-  local ok, message, code = writer:send(head, body)
+  local first, date_field, last = status_line(response.status or 200), date_line(), length_line(#body)
+  if about ~= always then about.head_bytes, about.framing = #first + #date_field + #last, "length" end
+  local ok, message, code = writer:send(first, date_field, last, body)
   if ok then return true end
   return nil, message, code, true
 end
