@@ -2,7 +2,7 @@
 --
 --     lua5.4 examples/embed_copas.lua [PORT]          needs copas (luarocks install copas)
 --     curl http://127.0.0.1:8080/                     ours
---     nc 127.0.0.1 8081                               what copas serves: every line comes back
+--     nc 127.0.0.1 8081                               what copas serves on the next port: every line comes back
 
 local copas = require("copas")
 local partline = require("partline")
@@ -25,7 +25,8 @@ local function echo(sock)
   end
 end
 
-copas.addserver(assert(socket.bind("127.0.0.1", port + 1)), echo)
+local listener = assert(socket.bind("127.0.0.1", port > 0 and port + 1 or 0))
+copas.addserver(listener, echo)
 
 -- copas waits for sockets. This stands for one: every second receive has something, after copas has waited for it.
 local pollable = { waited = true }
@@ -44,6 +45,7 @@ copas.addthread(function()
 end)
 
 print(("listening on http://%s:%d"):format(server.host, server.port))
+print(("copas echoes lines on %s:%d"):format(listener:getsockname()))
 io.stdout:flush()
 
 -- copas.loop, but that it wakes when our loop has something to do.
