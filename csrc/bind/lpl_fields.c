@@ -22,13 +22,15 @@ enum {
   MISSES_MAX = 16     /* other values in a row: this one varies, none is kept any more */
 };
 
-/* In a shape: at [1] to [n] the names, behind them values, and */
+/* In a shape and in its inside: at [1] to [n] the names, behind them values, and */
 enum { SELF = 0 };
 
+/* What is known of a field of a shape. The strings lie in the inside, a table that no program can reach. */
 typedef struct place {
   uint16_t name_len;
   uint8_t misses;
-  uint32_t value_len; /* of the Lua string at [n + 1] and up; NO_VALUE: none is kept */
+  uint32_t value_len; /* NO_VALUE: none is kept */
+  const char *value;  /* of the Lua string at [n + 1] and up */
 } place;
 
 #define NO_VALUE UINT32_MAX
@@ -42,6 +44,7 @@ typedef struct shape {
 
 typedef struct cache {
   shape *at[SLOTS]; /* kept alive by the shared table */
+  int last;         /* slot of the head before */
 } cache;
 
 /* ---- names and values ---- */
@@ -245,7 +248,7 @@ static void protect (lua_State *L) {
 static shape *push_shape (lua_State *L, const pl_head *h, const char *base, bool lower, bool shared) {
   size_t size = sizeof(shape);
   for (uint32_t i = 0; shared && i < h->nfields; i++) size += sizeof(place) + h->field[i].name_len;
-  lua_createtable(L, (int)h->nfields * 2, 4);
+  lua_createtable(L, (int)h->nfields * (shared ? 1 : 2), 5);
   luaL_setfuncs(L, look_up, 0);
   protect(L);
   set_names(L, h, base, lower);
@@ -260,24 +263,45 @@ static shape *push_shape (lua_State *L, const pl_head *h, const char *base, bool
   return s;
 }
 
-/* The known shape of a head on the top of the stack, made if need be; NULL and nothing: it cannot be shared. */
-static shape *push_known_shape (lua_State *L, int idx, const pl_head *h, const char *base, bool lower) {
+/* The inside of the shape on the top, on top of it. */
+static void push_inside (lua_State *L, const pl_head *h) {
+  lua_createtable(L, (int)h->nfields * 2, 1);
+  for (uint32_t i = 0; i <= h->nfields; i++) { /* SELF too */
+    lua_rawgeti(L, -2, (lua_Integer)i);
+    lua_rawseti(L, -2, (lua_Integer)i);
+  }
+}
+
+/* The slot of a head whose shape is known, or else ~slot, or ~SLOTS when it cannot be kept. */
+static int find_slot (const cache *c, const pl_head *h, const char *base, bool lower) {
+  if (c->at[c->last] && same_shape(c->at[c->last], h, base, lower)) return c->last;
   int slot = slot_of(h, base, lower);
-  if (slot < 0) return NULL;
+  if (slot < 0) return ~SLOTS;
+  return c->at[slot] && same_shape(c->at[slot], h, base, lower) ? slot : ~slot;
+}
+
+/* Pushes the shape of a head, made if need be, and its inside; NULL and nothing: it cannot be shared. */
+static shape *push_known_shape (lua_State *L, int idx, const pl_head *h, const char *base, bool lower) {
   lua_rawgeti(L, idx, LPL_CACHE);
   cache *c = lua_touserdata(L, -1);
   lua_pop(L, 1);
-  if (c->at[slot] && same_shape(c->at[slot], h, base, lower)) {
+  int slot = find_slot(c, h, base, lower);
+  if (slot >= 0) {
+    c->last = slot;
     lua_rawgeti(L, idx, slot + 1);
+    lua_rawgeti(L, idx, SLOTS + slot + 1);
     return c->at[slot];
   }
-  if (has_repeats(h, base)) return NULL;
+  slot = ~slot;
+  if (slot == SLOTS || has_repeats(h, base)) return NULL;
   shape *s = push_shape(L, h, base, lower, true);
-  lua_pushvalue(L, -1);
+  push_inside(L, h);
+  lua_pushvalue(L, -2);
   lua_rawseti(L, idx, slot + 1);
-  lua_rawgeti(L, -1, SELF);
+  lua_pushvalue(L, -1);
   lua_rawseti(L, idx, SLOTS + slot + 1);
   c->at[slot] = s;
+  c->last = slot;
   return s;
 }
 
@@ -299,23 +323,13 @@ static void push_with_repeats (lua_State *L, const pl_head *h, const char *base,
   lua_setmetatable(L, -2);
 }
 
-/* Pushes the value that field i had last, if it is the same again. */
-static bool push_same (lua_State *L, const shape *s, uint32_t i, const pl_field *f, const char *base) {
-  size_t n;
-  if (s->at[i].value_len != f->value_len) return false;
-  lua_rawgeti(L, -3, (lua_Integer)s->n + i + 1);
-  const char *v = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &n) : NULL;
-  if (v && n == f->value_len && same_bytes(v, base + f->value, n)) return true;
-  lua_pop(L, 1);
-  return false;
-}
-
-/* The value of field i, which may be the one of the head before; the shape is on the top, then the table of fields and
+/* The value of field i, which may be the one of the head before; below: the shape, its inside, the table of fields and
    the name. */
 static void push_kept (lua_State *L, shape *s, uint32_t i, const pl_field *f, const char *base) {
   place *k = &s->at[i];
-  if (push_same(L, s, i, f, base)) {
+  if (k->value_len == f->value_len && same_bytes(k->value, base + f->value, f->value_len)) {
     k->misses = 0;
+    lua_rawgeti(L, -3, (lua_Integer)s->n + i + 1);
     return;
   }
   push_first(L, f, base);
@@ -324,11 +338,12 @@ static void push_kept (lua_State *L, shape *s, uint32_t i, const pl_field *f, co
   if (varies) lua_pushnil(L);
   else lua_pushvalue(L, -1);
   lua_rawseti(L, -5, (lua_Integer)s->n + i + 1);
+  k->value = lua_tostring(L, -1);
   k->value_len = varies ? NO_VALUE : f->value_len;
 }
 
 void lpl_push_fields (lua_State *L, int idx, const pl_head *h, const char *base, bool lower) {
-  luaL_checkstack(L, 8, NULL);
+  luaL_checkstack(L, 9, NULL);
   shape *s = push_known_shape(L, idx, h, base, lower);
   if (s == NULL) {
     push_with_repeats(L, h, base, lower);
@@ -340,8 +355,10 @@ void lpl_push_fields (lua_State *L, int idx, const pl_head *h, const char *base,
     push_kept(L, s, i, &h->field[i], base);
     lua_rawset(L, -3);
   }
-  lua_insert(L, -2);
+  lua_pushvalue(L, -3);
   lua_setmetatable(L, -2);
+  lua_replace(L, -3);
+  lua_pop(L, 1);
 }
 
 void lpl_push_headers (lua_State *L, const pl_head *h, const char *base) {

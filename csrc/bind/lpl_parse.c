@@ -38,7 +38,7 @@ pl_asked lpl_asked (const char *method) {
 static int parse (lua_State *L, pl_head *h, pl_asked asked, bool lower) {
   pl_frame f;
   size_t n;
-  const char *s = lua_tolstring(L, BYTES, &n);
+  const char *s = luaL_checklstring(L, BYTES, &n);
   lua_Integer i = luaL_optinteger(L, FROM, 1);
   luaL_argcheck(L, i >= 1 && (lua_Unsigned)i <= n + 1, FROM, "position out of range");
   s += i - 1;
@@ -76,7 +76,6 @@ static int parse_with_options (lua_State *L, pl_head_kind kind) {
 static int parse_head (lua_State *L, pl_head_kind kind) {
   pl_field field[FIELDS];
   pl_head h;
-  luaL_checkstring(L, BYTES);
   if (!lua_isnoneornil(L, OPTIONS)) return parse_with_options(L, kind);
   pl_head_init(&h, kind, (pl_head_limits){HEAD_BYTES, FIELDS, TARGET_BYTES}, field);
   return parse(L, &h, PL_ASKED_OTHER, false);
