@@ -60,21 +60,17 @@ local function has_token(value, wanted)
   return list:find("," .. wanted .. ",", 1, true) ~= nil
 end
 
--- Whether another request may follow, once the body is read.
-local function reusable(job, response, about)
-  if not about.keep_alive or about.upgrade or job.pool == false or response.status == 101 then return false end
-  local own = job.own.connection
-  return own == nil or not has_token(own, "close")
-end
-
 -- Gives the connection back after a body that was read here, or closes it.
 local function release(job, c)
   if c.reusable then job.pool:give(c) else c:close() end
 end
 
+-- Whether another request may follow, once the body is read; and how long that may wait.
 local function settle(job, c, response, about)
   if c.promised == nil then c.promised = promise(response) end
-  c.reusable = reusable(job, response, about)
+  local own = job.own.connection
+  c.reusable = about.keep_alive and not about.upgrade and job.pool ~= false and response.status ~= 101
+    and (own == nil or not has_token(own, "close"))
   if about.framing ~= "none" then c:patient(job.opts.body_timeout) end
 end
 
@@ -100,7 +96,7 @@ local function follow(job)
     local c, response, about = exchange.send(job)
     if not c then return nil, response, about end
     settle(job, c, response, about)
-    local target = job.opts.follow_redirects and redirect.target(job, response)
+    local target = response.status >= 300 and job.opts.follow_redirects and redirect.target(job, response)
     if not target then return c, response, about end
     drop_body(job, c, response, about)
     if #job.trace >= job.opts.max_redirects then return nil, "too many redirects", "too-many-redirects" end

@@ -12,7 +12,7 @@ local dial = {}
 
 -- The loop as one connection sees it: no wait of the connection goes beyond the deadline of what it is used for.
 local function view_of(loop)
-  local view = {}
+  local view = { now = loop.now, deadline = nil }
   local wait = loop.wait
   function view.wait(fd, mode, limit, pass)
     local deadline = view.deadline
@@ -25,7 +25,7 @@ end
 -- What `connection.new` gives, with the view.
 local function wrapped(conn, opts)
   local c = connection.new(conn, { write_timeout = opts.write_timeout })
-  c.view = conn.loop
+  c.view, c.about = conn.loop, {}
   return c
 end
 

@@ -37,7 +37,10 @@ local function read_head(c, job, on_interim)
     c.heard = true
     local status = response.status
     if status >= 200 or status == 101 then
-      return response, { framing = framing, limits = parser.limits, keep_alive = keep_alive, upgrade = upgrade }
+      local about = c.about -- one at a time: the table stays with the connection
+      about.framing, about.limits, about.keep_alive, about.upgrade = framing, parser.limits, keep_alive, upgrade
+      about.body_spared = false
+      return response, about
     end
     if on_interim then on_interim(response) end
   end
@@ -95,15 +98,19 @@ local function exchange_expecting(c, job, ready)
   return response, about
 end
 
+-- A body may be a function of the program's, and raise.
+local function run(c, job, ready)
+  if not job.content then return exchange_plain(c, job, ready) end
+  local ok, response, about, code = pcall(job.expect and exchange_expecting or exchange_plain, c, job, ready)
+  if ok then return response, about, code end
+  c:close()
+  error(response, 0)
+end
+
 -- → response, about | nil, message, code, whether the connection brought nothing at all.
 local function on_connection(c, job, ready)
   c.view.deadline, c.heard = job.deadline, false
-  local run = job.expect and exchange_expecting or exchange_plain
-  local ok, response, about, code = pcall(run, c, job, ready)
-  if not ok then
-    c:close()
-    error(response, 0)
-  end
+  local response, about, code = run(c, job, ready)
   if response then return response, about end
   local silent = code ~= "timeout" and not c.heard and c.reader:at_hand() == 0
   return nil, about or "connection closed before a response", code or "unexpected-eof", silent
@@ -111,11 +118,17 @@ end
 
 -- ---- connections ----
 
+-- A kept connection, or nil. Any of them may die on its way back to us, so what can be sent only once is not entrusted
+-- to one that was not asked for.
+local function kept(job, route)
+  local opts, once = job.opts, job.content and not job.content.again
+  if not job.pool or once and not opts.http_client then return nil end
+  return job.pool:take(route.key, opts.http_client, once or opts.retry == false)
+end
+
 -- A connection from the pool or a new one. → c, whether it was used before | nil, message, code.
 local function connect(job, route, fresh)
-  local pool = job.pool
-  local once = job.content and not job.content.again or job.opts.retry == false
-  local c = pool and not fresh and pool:take(route.key, job.opts.http_client, once)
+  local c = not fresh and kept(job, route)
   if c then return c, true end
   local text, code
   c, text, code = dial.open(route, job.opts, job.deadline)
