@@ -6,7 +6,7 @@ local options = require "partline.options"
 -- Pages whose examples are programs; those of the others must compile.
 local RUN = {
   reader = true, headers = true, message = true, multipart = true, options = true, errors = true,
-  url = true, build = true, form = true,
+  url = true, build = true, form = true, parser = true,
 }
 
 local function read(path)
@@ -114,7 +114,7 @@ describe("types", function()
   end)
 
   it("and pages have every function of a module", function()
-    for _, module in ipairs { "reader", "headers", "message", "multipart", "url", "form" } do
+    for _, module in ipairs { "reader", "headers", "message", "multipart", "url", "form", "parser" } do
       local types, page = read("types/" .. module .. ".lua"), read("doc/" .. module .. ".md")
       for name, f in pairs(require("partline." .. module)) do
         if type(f) == "function" and not INTERNAL[name] then

@@ -83,6 +83,7 @@
 ---@field headers partline.HeadersModule
 ---@field message partline.MessageModule
 ---@field multipart partline.MultipartModule
+---@field parser partline.ParserModule
 ---@field loop partline.LoopModule
 ---@field url table
 ---@field form table

@@ -56,8 +56,8 @@ end
 --
 -- `p:feed(bytes [, i [, j]])` returns the number of bytes used, or nil, message, code. It stops behind a message: feed
 -- the rest for the next one. `p:finish()` tells the end of input: true, or nil, message, `unexpected-eof`. `p:close()`.
----@param callbacks partline.parser.Callbacks
----@param opts partline.parser.Options?
+---@param callbacks partline.ParserCallbacks
+---@param opts partline.ParserOptions?
 ---@return partline.Parser
 function parser.request(callbacks, opts)
   return new("request", callbacks, OF_REQUEST, opts)
@@ -65,8 +65,8 @@ end
 
 --- A parser of responses, one after the other. Interim responses (1xx but 101) go to `on_interim(response, about)`.
 -- `opts.method`, or `p:method(m)` before a response: the method of the request that it answers.
----@param callbacks partline.parser.Callbacks
----@param opts partline.parser.Options?
+---@param callbacks partline.ParserCallbacks
+---@param opts partline.ParserOptions?
 ---@return partline.Parser
 function parser.response(callbacks, opts)
   return new("response", callbacks, OF_RESPONSE, opts)
@@ -78,7 +78,7 @@ end
 -- without a sink is skipped.
 ---@param content_type string the whole field value, with its boundary
 ---@param on_part function|{on_part: function?, on_finish: function?}
----@param limits partline.parser.Options?
+---@param limits partline.ParserOptions?
 ---@return partline.Parser|nil
 ---@return string? message
 ---@return string? code
@@ -95,11 +95,11 @@ end
 -- says; or nil, `"incomplete"`; or nil, message, code.
 --
 --     local request, next, about = parser.parse_request(bytes, i)
----@type fun(s: string, i: integer?, opts: partline.parser.Options?): table?, integer|string, table|string|nil
+---@type fun(s: string, i: integer?, opts: partline.ParserOptions?): table?, integer|string, table|string|nil
 parser.parse_request = push.parse_request
 
 --- The head of a response, likewise; `opts.method` is that of the request it answers.
----@type fun(s: string, i: integer?, opts: partline.parser.Options?): table?, integer|string, table|string|nil
+---@type fun(s: string, i: integer?, opts: partline.ParserOptions?): table?, integer|string, table|string|nil
 parser.parse_response = push.parse_response
 
 return parser
