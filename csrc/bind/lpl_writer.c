@@ -20,6 +20,7 @@
 
 enum {
   KEEP = 16 * 1024,
+  LITTLE = 4 * 1024,
   FAIR_RUN = 1024 * 1024 /* bytes a peer may take without a pause before the others have their turn */
 };
 
@@ -36,12 +37,9 @@ static pl_got usable (lpl_writer *w) {
   return w->err ? PL_FAIL : PL_END;
 }
 
-/* How much went, or 0 with *got = PL_MORE or PL_FAIL. */
-static size_t send_vector (lpl_writer *w, const struct msghdr *m, pl_got *got) {
-  ssize_t k;
-  do k = sendmsg(w->fd, m, MSG_DONTWAIT | MSG_NOSIGNAL);
-  while (k < 0 && errno == EINTR);
-  w->full = k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+/* What a send of the system has told: how much went, or 0 with *got = PL_MORE or PL_FAIL. */
+static size_t account (lpl_writer *w, ssize_t k, pl_got *got) {
+  w->full = k < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
   if (k >= 0) {
     w->sent += (uint64_t)k;
     w->run += (size_t)k;
@@ -56,7 +54,10 @@ static size_t send_both (lpl_writer *w, const char *p, size_t n, pl_got *got) {
   pl_slice q = pl_buf_peek(&w->q);
   struct iovec io[2] = {{(void *)(uintptr_t)q.p, q.n}, {(void *)(uintptr_t)p, n}};
   struct msghdr m = {.msg_iov = q.n ? io : io + 1, .msg_iovlen = (q.n && n) ? 2 : 1};
-  return send_vector(w, &m, got);
+  ssize_t k;
+  do k = sendmsg(w->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+  while (k < 0 && errno == EINTR);
+  return account(w, k, got);
 }
 
 /* PL_END when the queue and all n bytes are gone. */
@@ -194,30 +195,34 @@ static int writer_write (lua_State *L) {
   return write_k(L, LUA_OK, context(2, 0, 0));
 }
 
-/* w:send(s, ...): write and flush. Little that is sent at once is not gathered first. */
+/* Copies the strings from 2 to n, if there is room for them all; 0 if not. */
+static size_t join (lua_State *L, int n, char *to, size_t room) {
+  size_t all = 0, len;
+  for (int i = 2; i <= n; i++) {
+    const char *p = lua_tolstring(L, i, &len);
+    if (len > room - all) return 0;
+    memcpy(to + all, p, len);
+    all += len;
+  }
+  return all;
+}
+
+/* w:send(s, ...): write and flush. What is little leaves in one call, without being kept in between. */
 static int writer_send (lua_State *L) {
   lpl_writer *w = luaL_checkudata(L, 1, LPL_WRITER);
-  int n = check_strings(L);
-  struct iovec io[4];
-  struct msghdr m = {.msg_iov = io};
-  bool direct = !w->through_call && n <= 5 && pl_buf_len(&w->q) == 0 && w->run < FAIR_RUN && usable(w) == PL_END;
-  size_t gone = 0, all = 0;
-  for (int i = 2; direct && i <= n; i++) {
-    const char *p = lua_tolstring(L, i, &io[i - 2].iov_len);
-    io[i - 2].iov_base = (void *)(uintptr_t)p;
-    all += io[i - 2].iov_len;
-    m.msg_iovlen++;
-  }
-  if (direct && all > 0) {
+  int n = check_strings(L), arg = 2;
+  char little[LITTLE];
+  bool direct = !w->through_call && pl_buf_len(&w->q) == 0 && w->run < FAIR_RUN && usable(w) == PL_END;
+  size_t all = direct ? join(L, n, little, sizeof little) : 0, gone = 0;
+  if (all > 0) {
     pl_got got = PL_END;
-    gone = send_vector(w, &m, &got);
+    gone = account(w, send(w->fd, little, all, MSG_DONTWAIT | MSG_NOSIGNAL), &got);
     if (got == PL_FAIL) return lpl_writer_fail(L, w);
     if (gone == all) {
       lua_settop(L, 1);
       return 1;
     }
   }
-  int arg = 2;
   while (arg <= n && gone >= lua_rawlen(L, arg)) gone -= lua_rawlen(L, arg++);
   return write_k(L, LUA_OK, context(arg, FLUSH, gone));
 }

@@ -49,13 +49,6 @@ local function write_guarded(c, response, about)
   return nil, keep_alive, nil, begun
 end
 
-local function write(c, response, about)
-  if type(response.body) == "string" and not (response.stream or response.multipart or response.trailers) then
-    return write_response(c.writer, response, about)
-  end
-  return write_guarded(c, response, about)
-end
-
 -- A response that could not be sent. Before its first byte left, → another one to take its place; afterwards, nil.
 local function recover(self, c, request, about, why, code, begun)
   local _, _, broken = c.writer:status()
@@ -81,8 +74,13 @@ end
 -- → whether the connection goes on, and the response that was sent.
 local function send(self, c, request, response, about)
   local before = self.opts.log and c.writer:status()
-  local keep_alive, why, code, begun = write(c, response, about)
-  if type(response.body) ~= "string" then close_body(response, request) end
+  local keep_alive, why, code, begun
+  if type(response.body) == "string" and not (response.stream or response.multipart or response.trailers) then
+    keep_alive, why, code, begun = write_response(c.writer, response, about)
+  else
+    keep_alive, why, code, begun = write_guarded(c, response, about)
+    close_body(response, request)
+  end
   if keep_alive == nil then
     local instead = recover(self, c, request, about, why, code, begun)
     if instead then
