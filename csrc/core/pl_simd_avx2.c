@@ -6,6 +6,8 @@
 
 #define PL_ISA __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 
+#include "pl_simd_scalars.h"
+
 typedef struct masks {
   uint64_t lf, odd, nontoken;
 } masks;

@@ -9,6 +9,8 @@
 
 #define PL_ISA
 
+#include "pl_simd_scalars.h"
+
 typedef struct masks {
   uint64_t lf, odd, nontoken;
 } masks;
