@@ -539,6 +539,36 @@ end, function(it)
       or nil end }).body)
   end))
 
+  it("is not waited for when it does not say 100 Continue", function(_, _, box)
+    local server = assert(peers.lua_server([[
+      local socket, ssl = require "socket", require "ssl"
+      local listener = assert(socket.bind("127.0.0.1", arg[1]))
+      while true do
+        local s = listener:accept()
+        s:settimeout(5)
+        s = ssl.wrap(s, { mode = "server", protocol = "any", certificate = arg[2] .. "/good.pem", key = arg[2]
+          .. "/good.key" })
+        if s:dohandshake() then
+          local line, length
+          repeat
+            line = s:receive("*l")
+            length = line and line:match("^Content%-Length: (%d+)") or length
+          until not line or line == ""
+          local body = length and s:receive(tonumber(length)) or ""
+          s:send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: " .. #tostring(#body) .. "\r\n\r\n" .. #body)
+        end
+        s:close()
+      end
+    ]], box.peer.certificates))
+    local before = loop.now()
+    local response = assert(trusting(box).put("https://localhost:" .. server.port, {
+      body = ("x"):rep(1500000), continue_timeout = 0.2,
+    }))
+    assert.equal("1500000", response.body)
+    assert.is_true(loop.now() - before >= 0.2)
+    server:stop()
+  end)
+
   it("times out like any other", both(function(_, _, box)
     local listener = assert(require("partline.transport.luasocket").listen { host = "127.0.0.1" })
     local _, port = listener:getsockname()
@@ -615,6 +645,17 @@ end, function(it)
       assert.is_truthy(text:find("407"), text)
     end
     assert.equal("refused", select(3, c.get(url, { proxy = "http://127.0.0.1:1" })))
+  end))
+
+  it("credentials for it may be a header, which the origin does not see", both(function(c, url, box)
+    local basic = require("partline.client.proxy").basic("user:pass")
+    local headers = { ["Proxy-Authorization"] = basic }
+    assert.equal("hello\n", c.get(url .. "/hello.txt", { proxy = box.peer.locked.url, headers = headers }).body)
+    local tls = box.peer.tls
+    if tls then
+      local opts = { proxy = box.peer.locked.url, headers = headers, tls = { cafile = tls.certificates .. "/ca.pem" } }
+      assert.equal("hello\n", c.get(tls.url .. "/hello.txt", opts).body)
+    end
   end))
 
   it("credentials for it are taken from its URL", both(function(c, url, box)

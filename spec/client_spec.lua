@@ -68,6 +68,20 @@ describe("the client sends", function()
     assert.equal("5", head.headers["X-N"])
   end)
 
+  it("headers as a list, in its order", function()
+    local head = seen_by { headers = { { "X-B", "1" }, { "X-A", "2" }, { "x-b", "3" }, { "host", "other" } } }
+    local names = {}
+    for name, value in require("partline.headers").each(head.headers) do
+      if name:lower():find("^x") or name == "Host" then names[#names + 1] = name .. "=" .. value end
+    end
+    assert.same({ "Host=other", "X-B=1", "X-A=2", "x-b=3" }, names)
+  end)
+
+  it("a CONNECT to host and port", function()
+    local head, _, host = seen_by(nil, "connect")
+    assert.equal(host, head.target)
+  end)
+
   it("strings, numbers, files and Readers with their length", function()
     local head, body = seen_by({ body = "foo" }, "POST")
     assert.equal(3, head.length)
@@ -217,6 +231,14 @@ describe("a streamed response", function()
       assert.equal("hello", response.body:read(5))
       go = true
       assert.equal("world", response.body:read("a"))
+      assert.is_nil(response.body:read(1))
+    end)
+  end)
+
+  it("without a byte has no connection", function()
+    with(always("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), function(s)
+      local response = assert(s.client.get(s.url, { as = "stream" }))
+      assert.equal(1, s.pool:stats().idle)
       assert.is_nil(response.body:read(1))
     end)
   end)

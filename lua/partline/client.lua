@@ -124,6 +124,11 @@ end
 local loose -- lends connections that are kept nowhere
 
 local function as_stream(job, c, response, about)
+  if response.length == 0 then -- nobody need read it to its end
+    response.body = core.reader.string("")
+    release(job, c)
+    return response
+  end
   local body = open_body(job, c, response, about)
   local pool = job.pool
   if not pool then

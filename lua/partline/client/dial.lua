@@ -32,7 +32,9 @@ end
 local function connect_message(route)
   local where = route.host .. ":" .. route.port
   local headers = { { "Host", where } }
-  if route.proxy.userinfo then headers[2] = { "Proxy-Authorization", proxy.basic(route.proxy.userinfo) } end
+  local to = route.proxy
+  local credentials = to.authorization or to.userinfo and proxy.basic(to.userinfo)
+  if credentials then headers[2] = { "Proxy-Authorization", credentials } end
   return { method = "CONNECT", target = where, headers = headers }
 end
 

@@ -90,7 +90,8 @@ function request.place_with(u, name, value)
   return place(out)
 end
 
-local function target_of(u, through_proxy)
+local function target_of(u, method, through_proxy)
+  if method == "CONNECT" then return u.host .. ":" .. u.number end
   return through_proxy and u.scheme .. "://" .. u.field .. u.target or u.target
 end
 
@@ -125,6 +126,8 @@ function request.route(job)
   if job.unix then proxy = false end
   if proxy ~= false then proxy, text, code = proxies.choose(proxy, u.scheme, u.bare, u.number) end
   if proxy == nil then return nil, text, code end
+  local credentials = proxy and u.scheme == "https" and job.own["proxy-authorization"]
+  if credentials then proxy = { host = proxy.host, port = proxy.port, authorization = credentials } end
   if proxy or job.unix or job.tls or opts.loop then return new_route(job, proxy) end
   u.direct = u.direct or new_route(job, false)
   return u.direct
@@ -138,11 +141,15 @@ local nothing = {}
 local function fields_of(given)
   if given == nil then return nothing, nothing end
   local by_name, list = {}, {}
-  for name, value in headers_of.each(given) do
-    if type(name) == "number" and type(value) == "table" then name, value = value[1], value[2] end
+  local function add(name, value)
     local key = tostring(name):lower()
-    by_name[key] = by_name[key] or value
+    if by_name[key] == nil then by_name[key] = value end
     list[#list + 1] = { name, value, key }
+  end
+  if type(given[1]) == "table" then
+    for _, pair in ipairs(given) do add(pair[1], pair[2]) end
+  else
+    for name, value in headers_of.each(given) do add(name, value) end
   end
   return by_name, list
 end
@@ -245,7 +252,7 @@ end
 local function prepare(job, route)
   local content = job.content
   return writing.prepare_request {
-    method = job.method, target = target_of(job.url, route.proxy and not route.tls),
+    method = job.method, target = target_of(job.url, job.method, route.proxy and not route.tls),
     headers = request_fields(job, route), body = content and (content.built or content.open()) or nil,
     length = content and content.length or nil,
   }
