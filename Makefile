@@ -206,7 +206,10 @@ bench-core: $(CORE) bench/core.c  ## heads, chunked and boundary search in C, ev
 	  $(if $(wildcard /usr/include/http_parser.h),-DHAVE_HTTP_PARSER -lhttp_parser)
 	$(BUILD)/bench/core
 
+bench-client: all  ## GET over keep-alive beside socket.http and curl; memory of large bodies
+	$(LUA) bench/client.lua
+
 bench-upload: all  ## a 1 GiB upload beside C sinks
 	$(LUA) bench/upload.lua
 
-.PHONY: bench-core bench-upload
+.PHONY: bench-core bench-upload bench-client
