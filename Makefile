@@ -212,4 +212,9 @@ bench-client: all  ## GET over keep-alive beside socket.http and curl; memory of
 bench-upload: all  ## a 1 GiB upload beside C sinks
 	$(LUA) bench/upload.lua
 
-.PHONY: bench-core bench-upload bench-client
+bench-lua: all  ## heads, chunked and multipart bodies as Lua sees them, beside floors in C
+	$(LUA) bench/luahead.lua
+	$(LUA) bench/chunked.lua
+	$(LUA) bench/multipart.lua
+
+.PHONY: bench-core bench-upload bench-client bench-lua

@@ -24,6 +24,7 @@ static unsigned char lower (char c) {
 
 bool pl_ieq (const char *a, size_t n, const char *b, size_t m) {
   if (n != m) return false;
+  if (n > 0 && memcmp(a, b, n) == 0) return true; /* most are written in the usual way */
   for (size_t i = 0; i < n; i++)
     if (lower(a[i]) != lower(b[i])) return false;
   return true;

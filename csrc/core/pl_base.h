@@ -93,7 +93,7 @@ int pl_err_status (pl_err e);
 
 /* ASCII only, whatever the locale. */
 bool pl_ieq (const char *a, size_t n, const char *b, size_t m);
-#define PL_IS(s, lit) pl_ieq((s).p, (s).n, lit, sizeof(lit) - 1)
+#define PL_IS(s, lit) ((s).n == sizeof(lit) - 1 && pl_ieq((s).p, (s).n, lit, sizeof(lit) - 1))
 
 /* s without SP and HTAB at both ends (OWS, RFC 9110 5.6.3). */
 pl_slice pl_trim (pl_slice s);
