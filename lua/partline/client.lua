@@ -29,6 +29,21 @@ local defaults = {
 
 local with_defaults = { __index = defaults }
 
+local ours = {} -- names that need no look at their spelling
+for name in ("as async body form headers http_client multipart pool proxy query_params timeout tls"):gmatch("%S+") do
+  ours[name] = name
+end
+for name in pairs(defaults) do ours[name] = name end
+
+-- As options.read, with the defaults behind it; every request does it.
+local function read_options(given)
+  local all = { as = nil, body = nil, headers = nil, proxy = nil } -- room for as many
+  for name, value in next, given do
+    all[ours[name] or type(name) == "string" and options.snake(name) or name] = value
+  end
+  return setmetatable(all, with_defaults)
+end
+
 -- The error object that iterators raise, too.
 local function error_object(text, code)
   local _, object = pcall(core.text.raise, tostring(text), tostring(code))
@@ -220,7 +235,7 @@ local no_options = setmetatable({}, with_defaults)
 local function run(method, url, opts, on_response, on_raise)
   if type(url) ~= "string" and type(url) ~= "table" then error("URL must be a string", 3) end
   if opts ~= nil and type(opts) ~= "table" then error("options must be a table", 3) end
-  local all = opts and setmetatable(options.read(opts), with_defaults) or no_options
+  local all = opts and read_options(opts) or no_options
   request.check(all, on_response, on_raise)
   local job, text, code = request.new(method, url, all)
   if all.async then
