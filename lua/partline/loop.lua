@@ -104,7 +104,7 @@ end
 -- Puts a waiting task into the ready queue; its wait returns true, or nil, message, code. It is in no slot any more.
 local function wake(self, task, message, code)
   task.slots, task.deadline = false, false
-  if code then task.message, task.code = message, code end
+  if code then task.news = { message = message, code = code } end
   push(self, task)
 end
 
@@ -198,11 +198,13 @@ local function worker(f, ...)
   return worker(yield(DONE))
 end
 
-local function new_task(co, f, argc, arg)
-  return {
-    co = co, slots = false, fd = false, link = false, deadline = false, age = 0, pos = false,
-    message = false, code = false, cancelled = false, nested = false, f = f or false, argc = argc, arg = arg,
-  }
+-- `news` is what the next resume tells the task: false (the wait was not in vain), { message =, code = }, or in the
+-- beginning its function, or that and its arguments; OVER in the end. Eight fields: with one more, a task would take
+-- twice the memory, and what a busy server waits for is memory.
+local OVER = {}
+
+local function new_task(co, news)
+  return { co = co, slots = false, fd = false, link = false, deadline = false, age = 0, pos = false, news = news }
 end
 
 local function idle_worker(self)
@@ -216,25 +218,19 @@ end
 
 --- Makes f(...) a task. It starts in the next round. Any time, anywhere; never yields.
 local function spawn(self, f, ...)
-  local n = select("#", ...)
-  local task = new_task(idle_worker(self), f, n, n > 1 and pack(...) or ...)
+  local plain = select("#", ...) == 0 and type(f) == "function"
+  local task = new_task(idle_worker(self), plain and f or pack(f, ...))
   self.alive = self.alive + 1
   push(self, task)
   return task
 end
 
-local function start(task)
-  local f, arg, n = task.f, task.arg, task.argc
-  task.f, task.arg = false, false
-  if n == 0 then return resume(task.co, f) end
-  if n == 1 then return resume(task.co, f, arg) end
-  return resume(task.co, f, unpack(arg, 1, n))
-end
-
-local function tell_failure(task)
-  local code, message = task.code, task.message
-  task.message, task.code = false, false
-  return resume(task.co, nil, message, code)
+local function tell_news(task)
+  local news = task.news
+  task.news = false
+  if type(news) == "function" then return resume(task.co, news) end
+  if news.code then return resume(task.co, nil, news.message, news.code) end
+  return resume(task.co, unpack(news, 1, news.n))
 end
 
 local function default_on_error(_, traceback)
@@ -252,7 +248,7 @@ end
 
 local function finish(self, task)
   if task.pos then remove_timer(self, task) end
-  task.finished = true
+  task.news = OVER
   self.alive = self.alive - 1
 end
 
@@ -275,9 +271,7 @@ local function run_task(self, task)
   if not co then task.done = true return end -- a nested wait: its round loop looks at this
   self.current = task
   local ok, what
-  if task.f then ok, what = start(task)
-  elseif task.code then ok, what = tell_failure(task)
-  else ok, what = resume(co, true) end
+  if task.news then ok, what = tell_news(task) else ok, what = resume(co, true) end
   self.current = outer
   if what ~= WAIT then return after(self, task, ok, what) end
 end
@@ -343,7 +337,7 @@ local function run_main(self, f, ...)
   local results
   local task = spawn(self, function(...) results = pack(f(...)) end, ...)
   task.is_main = true
-  repeat round(self) until task.finished or self.stopped
+  repeat round(self) until task.news == OVER or self.stopped
   if task.failed then error(task.err, 0) end
   if results then return unpack(results, 1, results.n) end
 end
@@ -392,7 +386,8 @@ local function nest(self, task, waiter)
   repeat round(self) until waiter.done
   self.depth, task.nested = self.depth - 1, false
   if waiter.pos then remove_timer(self, waiter) end
-  if waiter.code then return nil, waiter.message, waiter.code end
+  local news = waiter.news
+  if news then return nil, news.message, news.code end
   return true
 end
 
@@ -411,7 +406,7 @@ local function wait_elsewhere(self, slots, fd, mode, deadline)
     if state == READY then slots[fd] = false end
     return true
   end
-  local waiter = new_task(false)
+  local waiter = new_task(false, false)
   local ok, message, code = may_nest(self, task)
   if ok then ok, message, code = enter(self, waiter, slots, fd, mode) end
   if not ok then return nil, message, code end
@@ -465,7 +460,7 @@ local function sleep_elsewhere(self, seconds)
   end
   local ok, message, code = may_nest(self, task)
   if not ok then return nil, message, code end
-  local waiter = new_task(false)
+  local waiter = new_task(false, false)
   waiter.slots = SLEEP
   set_deadline(self, waiter, now() + seconds)
   return nest(self, task, waiter)
@@ -490,7 +485,7 @@ end
 --- Tells a task to give up: its wait or sleep (the one it is in, else its next one) returns nil, why, "closed".
 -- → true, or false when it has ended. Never yields.
 local function cancel(self, task, why)
-  if task.finished then return false end
+  if task.news == OVER then return false end
   local waiter = task.nested or task
   if waiter.slots then
     leave(waiter)
@@ -503,6 +498,7 @@ end
 
 --- Ends a task's sleep early: it returns true. → whether the task was asleep; any other is left alone.
 local function rouse(self, task)
+  if task.news == OVER then return false end
   local waiter = task.nested or task
   if waiter.slots ~= SLEEP then return false end
   wake(self, waiter)

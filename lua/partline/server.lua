@@ -199,7 +199,7 @@ local function serve_request(self, c, request, about)
     response = plain(500)
   end
   if over or self.stopping or body and about.keep_alive and not can_drain(self, body) then about.keep_alive = false end
-  c.unread = body ~= nil
+  if body then c.unread = true end
   if not send(self, c, request, response, about) then return false end
   return body == nil or drain(self, c, body)
 end
@@ -218,24 +218,23 @@ local function no_request(self, c, first, code)
 end
 
 -- Waits for the next head. → request, about | nil: the connection is over.
-local function next_request(self, c, first)
+local function next_request(self, c, first, about)
   local opts = self.opts
   if first then c:patient(nil, self.loop.now() + opts.head_timeout)
   else c:patient(opts.idle_timeout, nil, opts.head_timeout) end
   c.idle = true
-  local request, about, code = message.next_request(c.reader, self.parser, c.about)
+  local request, code
+  request, about, code = message.next_request(c.reader, self.parser, about)
   c.idle = false
-  if request then
-    c.about = about
-    return request, about
-  end
+  if request then return request, about end
   return no_request(self, c, first, code)
 end
 
 local function serve_all(self, c)
-  local served = 0
+  local served, about = 0, nil
   repeat
-    local request, about = next_request(self, c, served == 0)
+    local request
+    request, about = next_request(self, c, served == 0, about)
     if not request or not serve_request(self, c, request, about) then return end
     if about.body then c.reader:idle() end
     served = served + 1
