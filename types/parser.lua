@@ -30,7 +30,8 @@
 ---Called with each piece, and with nil at the end; or an object with `write(self, piece)` and perhaps `finish(self)`.
 ---@alias partline.PartSink (fun(piece: string?): ...) | table | userdata
 
----@alias partline.OnPart fun(name: string?, headers: partline.Headers, meta: partline.PartMeta, into: fun(sink: partline.PartSink)): ...
+---@alias partline.Into fun(sink: partline.PartSink)
+---@alias partline.OnPart fun(name: string?, headers: partline.Headers, meta: partline.PartMeta, into: partline.Into): ...
 
 ---A push parser.
 ---@class partline.Parser
