@@ -31,7 +31,7 @@
 ---@alias partline.PartSink (fun(piece: string?): ...) | table | userdata
 
 ---@alias partline.Into fun(sink: partline.PartSink)
----@alias partline.OnPart fun(name: string?, headers: partline.Headers, meta: partline.PartMeta, into: partline.Into): ...
+---@alias partline.OnPart fun(name?: string, h: partline.Headers, meta: partline.PartMeta, into: partline.Into): ...
 
 ---A push parser.
 ---@class partline.Parser
