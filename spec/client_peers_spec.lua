@@ -445,7 +445,7 @@ with_peer("node with busboy:", peers.busboy, function(it)
       headers = { ["content-type"] = built.content_type, ["content-length"] = built.length },
     }
     assert.equal(200, status)
-    local got = require("cjson").decode(table.concat(out))
+    local got = require("dkjson").decode(table.concat(out))
     assert.same({ { "a", "1" } }, got.fields)
     assert.equal(sha256("Makefile"), got.files[1].sha256)
   end)
