@@ -26,6 +26,10 @@ local connection = {}
 ---@param from_then? number seconds after the next bytes
 function connection:patient(timeout, deadline, from_then) end
 
+---Waits somebody, under from_then, for bytes of which none has come?
+---@return boolean
+function connection:expecting() end
+
 ---@param bytes integer
 ---@param seconds number
 ---@param unread? boolean

@@ -480,6 +480,13 @@ static int reader_patience (lua_State *L) {
   return 0;
 }
 
+/* r:expecting(): does somebody wait, under patience's then, for bytes of which none has come? */
+static int reader_expecting (lua_State *L) {
+  lpl_reader *r = lpl_checkreader(L, 1);
+  lua_pushboolean(L, r->src == &lpl_from_socket && r->u.sock.waiting && r->u.sock.then > 0);
+  return 1;
+}
+
 /* r:preload(s): bytes that somebody has read ahead, given out before all others; for a Reader nobody has read from */
 static int reader_preload (lua_State *L) {
   lpl_reader *r = lpl_checkreader(L, 1);
@@ -692,7 +699,8 @@ static void new_class (lua_State *L) {
       {"source", reader_source},     {"close", reader_close},         {"limits", reader_limits},
       {"on_wait", reader_on_wait},   {"status", reader_status},       {"idle", reader_idle},
       {"release", reader_release},   {"patience", reader_patience},   {"preload", reader_preload},
-      {"on_close", reader_on_close}, {"at_hand", reader_at_hand},     {NULL, NULL},
+      {"on_close", reader_on_close}, {"at_hand", reader_at_hand},     {"expecting", reader_expecting},
+      {NULL, NULL},
   };
   static const luaL_Reg meta[] = {
       {"__gc", reader_gc},             {"__close", reader_close}, {"__len", reader_length},

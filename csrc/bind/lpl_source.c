@@ -371,7 +371,10 @@ int lpl_wait_begin (lua_State *L, int idx) {
   }
   lua_remove(L, -2);
   if (hook) return 0;
-  if (root->src == &lpl_from_socket) return push_wait_args(L, root);
+  if (root->src == &lpl_from_socket) {
+    root->u.sock.waiting = true;
+    return push_wait_args(L, root);
+  }
   if (!root->u.fn.hint) return 0;
   lua_pushinteger(L, FILE_STEP);
   return 1;
@@ -421,7 +424,7 @@ static void took_piece (lua_State *L, lpl_reader *root) {
 
 /* A wait's answer: true, or nil, message, code. */
 static void took_wait (lua_State *L, lpl_reader *root) {
-  root->u.sock.drained = false;
+  root->u.sock.drained = root->u.sock.waiting = false;
   root->u.sock.run = 0;
   if (lua_toboolean(L, -4)) return;
   const char *code = lua_tostring(L, -2);

@@ -47,7 +47,9 @@ local function receiver(conn, patience)
       local limit = patience.timeout and now() + patience.timeout
       if deadline and (not limit or deadline < limit) then limit = deadline end
       local ok
+      patience.waiting = true
       ok, message, code = conn:wait("r", limit)
+      patience.waiting = false
       if not ok then return nil, message, code end
       moved()
     end
@@ -137,6 +139,13 @@ function Connection:patient(timeout, deadline, from_then)
   if self.direct then return self.reader:patience(timeout, deadline, from_then) end
   local patience = self.patience
   patience.timeout, patience.deadline, patience["then"] = timeout, deadline, from_then
+end
+
+--- Does somebody wait, under `from_then`, for bytes of which none has come? Then nothing is lost by closing.
+---@return boolean
+function Connection:expecting()
+  if self.direct then return self.reader:expecting() end
+  return self.patience.waiting == true and self.patience["then"] ~= nil
 end
 
 --- Closes at once. Idempotent.

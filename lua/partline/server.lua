@@ -217,36 +217,42 @@ local function no_request(self, c, first, code)
   end
 end
 
--- Waits for the next head. → request, about | nil: the connection is over.
-local function next_request(self, c, first, about)
-  local opts = self.opts
-  if first then c:patient(nil, self.loop.now() + opts.head_timeout)
-  else c:patient(opts.idle_timeout, nil, opts.head_timeout) end
-  c.idle = true
-  local request, code
-  request, about, code = message.next_request(c.reader, self.parser, about)
-  c.idle = false
+-- The first head has its time from the connection's beginning on.
+local function first_request(self, c)
+  c:patient(nil, self.loop.now() + self.opts.head_timeout)
+  c.fresh = true
+  local request, about, code = message.next_request(c.reader, self.parser)
+  c.fresh = false
   if request then return request, about end
-  return no_request(self, c, first, code)
+  return no_request(self, c, true, code)
+end
+
+-- Later ones have theirs from their own first byte on. → request, about | nil: the connection is over.
+local function next_request(self, c, about)
+  local opts, reader = self.opts, c.reader
+  if c.direct then reader:patience(opts.idle_timeout, nil, opts.head_timeout)
+  else c:patient(opts.idle_timeout, nil, opts.head_timeout) end
+  local request, code
+  request, about, code = message.next_request(reader, self.parser, about)
+  if request then return request, about end
+  return no_request(self, c, false, code)
 end
 
 local function serve_all(self, c)
-  local served, about = 0, nil
-  repeat
-    local request
-    request, about = next_request(self, c, served == 0, about)
-    if not request or not serve_request(self, c, request, about) then return end
+  local served, request, about = 0, first_request(self, c)
+  while request and serve_request(self, c, request, about) and not self.stopping do
     if about.body then c.reader:idle() end
     served = served + 1
     if served % FAIR_REQUESTS == 0 then self.loop.sleep(0) end
-  until self.stopping
+    request, about = next_request(self, c, about)
+  end
 end
 
 local function handshake(self, c)
   local tls = self.tls
   if not tls then return true end
   local conn = c.conn
-  c.idle = true
+  c.fresh = true
   local ok, _, code = conn:starttls(tls, self.loop.now() + self.opts.head_timeout)
   if not ok then
     count_error(self, code)
@@ -373,7 +379,7 @@ function Server:stop(grace)
   self.listener:close()
   notify(self)
   for c in pairs(self.open) do
-    if c.idle then c.conn:close() end
+    if c.fresh or c:expecting() then c.conn:close() end
   end
   await(self, function() return not others_open(self) end, self.loop.now() + (grace or 10))
   return self:close()
