@@ -103,7 +103,7 @@ end)
 -- Functions of modules that other modules of ours call, and programs need not.
 local INTERNAL = { of_body = true, body_reader = true }
 local INTERNAL_METHODS = {
-  on_wait = true, idle = true, release = true, patience = true, preload = true, at_hand = true,
+  on_wait = true, idle = true, release = true, patience = true, preload = true, at_hand = true, expecting = true,
 }
 
 describe("types", function()
