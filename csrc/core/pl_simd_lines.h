@@ -1,7 +1,7 @@
 /* Reading head lines over bit masks, one bit a byte, 64 bytes a block: included once by each vector set, which defines
    before it
      PL_ISA               the target attribute of all functions here
-     PL_CHECK_NAMES       1 when `nontoken` holds only what ends a name, so that its characters must be looked up
+     name_valid(p, n, room)  are these n bytes tchars? For a set whose `nontoken` does not tell; `room` bytes can be read
      masks                struct { uint64_t lf, odd, nontoken; }
      low_bit(x), popcount(x)  the number of the lowest bit (64 for 0), the number of bits
      block_masks(p)       masks of 64 readable bytes
@@ -13,7 +13,6 @@
    are walked. Two loops, since what varies from one head to the next would be mispredicted in one. A line is taken when
    it is whole, ends in CRLF and has no other odd byte; the name ends at the first bit of nontoken, so the search for the
    colon has validated it. All else is left to pl_head_step. */
-#include "pl_char.h"
 #include "pl_head.h"
 #include "pl_head_state.h"
 
@@ -78,10 +77,6 @@ static inline PL_ISA uint64_t window (const uint64_t *w, size_t at) {
   return bits >> at % 8;
 }
 
-static inline PL_ISA bool name_valid (const char *p, size_t n) {
-  return !PL_CHECK_NAMES || pl_span((pl_slice){p, n}, PL_TCHAR) == n;
-}
-
 static inline PL_ISA bool has_space (const char *p, size_t n) {
 #if PL_X86
   const __m128i space = _mm_set1_epi8(' ');
@@ -96,12 +91,12 @@ static inline PL_ISA bool has_space (const char *p, size_t n) {
   return false;
 }
 
-/* field-name ":" OWS field-value OWS at b[start..end), with CRLF behind it, which ends every name; room: eight bytes can
-   be read at each field */
+/* field-name ":" OWS field-value OWS at b[start..end), with CRLF behind it, which ends every name; room: bytes that
+   can be read at start */
 static inline PL_ISA bool take_field (pl_field *f, const char *b, uint32_t base, size_t start, size_t end,
-                                      const uint64_t *nontoken, bool room) {
+                                      const uint64_t *nontoken, size_t room) {
   size_t n = low_bit(window(nontoken, start)), colon = start + n;
-  if (n - 1 > 62 || b[colon] != ':' || !name_valid(b + start, n)) return false;
+  if (n - 1 > 62 || b[colon] != ':' || !name_valid(b + start, n, room)) return false;
   size_t v = colon + 1, e = end;
   if (__builtin_expect(b[v] == ' ', 1)) v++;
   while (__builtin_expect(b[v] == ' ', 0)) v++; /* the CR stops it */
@@ -111,7 +106,7 @@ static inline PL_ISA bool take_field (pl_field *f, const char *b, uint32_t base,
   f->name_len = (uint32_t)n;
   f->value = base + (uint32_t)v;
   f->value_len = (uint32_t)(e - v);
-  f->id = (uint8_t)(room ? pl_field_id_of(b + start, n) : pl_field_known((pl_slice){b + start, n}));
+  f->id = (uint8_t)(room >= 8 ? pl_field_id_of(b + start, n) : pl_field_known((pl_slice){b + start, n}));
   f->folded = false;
   return true;
 }
@@ -125,7 +120,7 @@ static inline PL_ISA bool take_request_line (pl_head *h, const char *b, uint32_t
   unsigned minor = (unsigned char)b[end - 1] - '0';
   if (m == 0 || b[m] != ' ' || b[t_end] != ' ' || (v & PL_VERSION_MASK) != PL_VERSION_1 || minor > 9 || t >= t_end)
     return false;
-  if (!name_valid(b, m) || has_space(b + t, t_end - t) || t_end - t > h->max.target) return false;
+  if (!name_valid(b, m, end) || has_space(b + t, t_end - t) || t_end - t > h->max.target) return false;
   h->method = base;
   h->method_len = (uint32_t)m;
   h->target = base + (uint32_t)t;
@@ -157,7 +152,7 @@ static PL_ISA void read_lines (pl_head *h, const char *p, size_t n) {
       h->state = PL_HEAD_DONE;
       break;
     }
-    if (f == full || !take_field(f, b, h->line, start, end, s.nontoken, len - start >= 8)) break;
+    if (f == full || !take_field(f, b, h->line, start, end, s.nontoken, len - start)) break;
     f++;
     start = lf + 1;
   }

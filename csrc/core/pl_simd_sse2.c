@@ -1,5 +1,4 @@
-/* SSE2: what every x86-64 has. No nibble look-ups: characters are classed by compares, so names are checked byte by
-   byte in the portable code's table. */
+/* SSE2: what every x86-64 has. No nibble look-ups: characters are classed by compares, and names apart from the rest. */
 #include "pl_simd_sets.h"
 
 #if PL_X86
@@ -32,7 +31,7 @@ static inline quarter quarter_masks (const char *p) {
   return m;
 }
 
-/* Here `nontoken` has only the colons and the blanks: names and methods are checked by names_checked. */
+/* Here `nontoken` has only the colons and the blanks: names and methods are checked by name_valid. */
 static inline masks block_masks (const char *p) {
   masks m = {0, 0, 0};
   for (unsigned i = 0; i < 4; i++) {
@@ -67,7 +66,25 @@ static inline uint32_t popcount (uint64_t x) { /* no instruction for it here; fe
   return n;
 }
 
-#define PL_CHECK_NAMES 1
+/* Bytes from first to first + span. */
+static inline __m128i within (__m128i x, char first, char span) {
+  __m128i y = _mm_sub_epi8(x, _mm_set1_epi8(first));
+  return _mm_cmpeq_epi8(_mm_min_epu8(y, _mm_set1_epi8(span)), y);
+}
+
+/* `nontoken` holds only what ends a name; sixteen bytes at a time are letters, digits, "-" and "_", as nearly all names
+   are, or the table knows. room: bytes that can be read at p. */
+static inline bool name_valid (const char *p, size_t n, size_t room) {
+  if (n <= 16 && room >= 16) {
+    __m128i x = _mm_loadu_si128((const void *)p);
+    __m128i word = _mm_or_si128(within(_mm_or_si128(x, _mm_set1_epi8(0x20)), 'a', 25), within(x, '0', 9));
+    __m128i line = _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('-')), _mm_cmpeq_epi8(x, _mm_set1_epi8('_')));
+    unsigned ok = (unsigned)_mm_movemask_epi8(_mm_or_si128(word, line));
+    if ((~ok & ((1u << n) - 1)) == 0) return true;
+  }
+  return pl_span((pl_slice){p, n}, PL_TCHAR) == n;
+}
+
 #include "pl_simd_lines.h"
 
 static inline uint64_t candidates (const char *p, size_t apart, __m128i first, __m128i last) {
