@@ -421,7 +421,7 @@ describe("async", function()
       local task = s.client.get(s.url, { async = true }, on_response, on_raise)
       assert.is_table(task)
       assert.is_nil(out.response)
-      while not task.finished do loop.sleep(0.001) end
+      while not loop.finished(task) do loop.sleep(0.001) end
       assert.equal("ok", out.response.body)
       assert.is_nil(out.err)
     end)
@@ -438,13 +438,13 @@ describe("async", function()
         local out, on_response, on_raise = calls()
         case[2]["async?"] = true
         local task = s.client.post(case[1], case[2], on_response, on_raise)
-        while not task.finished do loop.sleep(0.001) end
+        while not loop.finished(task) do loop.sleep(0.001) end
         assert.is_nil(out.response)
         assert.is_truthy(case[3](out.err), tostring(out.err))
       end
       local out, on_response, on_raise = calls()
       local task = s.client.get(s.url, { async = true }, on_response, on_raise)
-      while not task.finished do loop.sleep(0.001) end
+      while not loop.finished(task) do loop.sleep(0.001) end
       assert.equal(500, out.response.status)
     end)
   end)

@@ -579,6 +579,14 @@ describe("loop on " .. backend, function()
     assert.matches("^spec/loop_spec.lua:%d+: ", err)
   end)
 
+  it("tells whether a task has ended, well or not", function()
+    loop.on_error = function() end
+    local good, bad = loop.spawn(function() loop.sleep(0) end), loop.spawn(error)
+    assert.is_false(loop.finished(good))
+    while not (loop.finished(good) and loop.finished(bad)) do loop.step(0.1) end
+    assert.is_false(loop.cancel(good))
+  end)
+
   it("cancels a task that waits, sleeps, is ready or has not begun", function()
     local _, b, fa = new_pair()
     local got = {}

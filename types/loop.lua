@@ -62,6 +62,11 @@ function loop.stop() end
 ---@return partline.loop.Task?
 function loop.running() end
 
+---Whether a task has ended, well or not.
+---@param task partline.loop.Task
+---@return boolean
+function loop.finished(task) end
+
 ---The task's wait or sleep returns nil, why, "closed".
 ---@param task partline.loop.Task
 ---@param why? string default "cancelled"

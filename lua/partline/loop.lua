@@ -564,6 +564,9 @@ local methods = {
   spawn = spawn, sleep = sleep, attach = attach, detach = detach, run = run, step = step, stop = stop,
   timeout = timeout, cancel = cancel, rouse = rouse, wrap = wrap,
 
+  --- Whether a task has ended, well or not. Never yields.
+  finished = function(_, task) return task.news == OVER end,
+
   --- The task that is running, also from coroutines inside it, or nil.
   running = function(self) return self.current end,
 
