@@ -23,6 +23,9 @@ have() {
                  clang -x c -fsanitize=fuzzer,address,undefined -o /dev/null - ;;
     luasec)    "$lua" -e 'require "ssl"' ;;
     zlib)      "$lua" -e 'require "zlib"' ;;
+    cqueues)   "$lua" -e 'require "cqueues"' ;;
+    luv)       "$lua" -e 'require "luv"' ;;
+    copas)     ls /usr/share/lua/5.2/copas.lua || "$lua" -e 'require "copas"' ;;
     httpbin)   command -v gunicorn && /usr/bin/python3 -c 'import httpbin' ;;
     busboy)    NODE_PATH=build/node/node_modules:/usr/share/nodejs node -e 'require("busboy")' ;;
     *)         PATH=$PATH:/usr/sbin:/usr/local/sbin command -v "$1" ;;
@@ -43,6 +46,9 @@ debian() {
     valgrind)  echo valgrind libc6-dbg ;;
     luasec)    echo lua-sec ;;
     zlib)      echo lua-zlib ;;
+    cqueues)   echo lua-cqueues ;;
+    luv)       echo lua-luv ;;
+    copas)     echo lua-copas ;;
     nginx)     echo nginx-light ;;
     httpbin)   echo python3-httpbin gunicorn ;;
     busboy)    echo nodejs node-busboy ;;
@@ -55,7 +61,7 @@ elsewhere() {  # what to do where there is no apt-get
   rocks= base=
   for t in "$@"; do
     case $t in
-      luasocket|busted|luacheck|ldoc|luasec) rocks="$rocks $t" ;;
+      luasocket|busted|luacheck|ldoc|luasec|cqueues|luv|copas) rocks="$rocks $t" ;;
       json) rocks="$rocks dkjson" ;;
       zlib) rocks="$rocks lua-zlib" ;;
       *) base="$base $t" ;;
