@@ -216,5 +216,6 @@ bench-lua: all  ## heads, chunked and multipart bodies as Lua sees them, beside 
 	$(LUA) bench/luahead.lua
 	$(LUA) bench/chunked.lua
 	$(LUA) bench/multipart.lua
+	-@node bench/busboy.js
 
 .PHONY: bench-core bench-upload bench-client bench-lua
