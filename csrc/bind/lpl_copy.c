@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lpl_copy.h"
+#include "lpl_source.h"
 #include "lpl_writer.h"
 
 #define SAVED "partline.saved"
@@ -24,6 +25,10 @@ typedef struct saved {
 
 /* The stack of a copy. */
 enum { READER = 1, SINK, LEFT, MOVED, METHOD, SLOTS = METHOD };
+
+/* File systems take whole stretches of pages at half the price of ragged ones: a read ends where a stretch of the saved
+   file does. */
+enum { STRETCH = 64 * 1024 };
 
 /* Why a copy waits; also the context of its continuation. */
 enum { START, READ_WAIT, SINK_CALL, WRITER_WAIT };
@@ -172,6 +177,7 @@ static int move (lua_State *L, lpl_reader *r, int *why, int *nargs) {
     if (got == PL_FAIL) return failed_write(L);
     lpl_use(L, r, n, mark);
     add_moved(L, n);
+    if (s) lpl_socket_once(r, STRETCH - (size_t)lua_tointeger(L, MOVED) % STRETCH);
     *why = w ? WRITER_WAIT : SINK_CALL;
     if (got == PL_MORE || !(file || s || w)) return LPL_WAIT;
   }

@@ -211,13 +211,14 @@ static pl_got sock_fill (lpl_reader *r, size_t want) {
   (void)want;
   if (!still_open(r)) return failed(r, PL_E_CLOSED, LPL_NOWHERE);
   if (r->u.sock.drained || r->u.sock.run >= FAIR_RUN) return wait_first(r);
-  size_t room = r->u.sock.size;
+  size_t room = r->u.sock.once ? r->u.sock.once : r->u.sock.size;
+  r->u.sock.once = 0;
   ssize_t n = receive(r, room);
   if (n > 0) {
     r->u.sock.drained = (size_t)n < room;
     r->u.sock.run += (size_t)n;
     if (r->u.sock.then > 0) begin_deadline(r);
-    if ((size_t)n == room && room < SOCKET_MOST) r->u.sock.size = room * 2;
+    if ((size_t)n == r->u.sock.size && room < SOCKET_MOST) r->u.sock.size = room * 2;
     return PL_DATA;
   }
   if (n == 0) return PL_END;
@@ -231,6 +232,11 @@ static pl_got sock_fill (lpl_reader *r, size_t want) {
 }
 
 const lpl_source lpl_from_socket = {"socket", NULL, NULL, sock_fill, NULL, NULL};
+
+void lpl_socket_once (lpl_reader *r, size_t n) {
+  while (r->up) r = r->up;
+  if (r->src == &lpl_from_socket && n < r->u.sock.size) r->u.sock.once = n;
+}
 
 void lpl_socket_init (lpl_reader *r, int fd, const int *live) {
   r->u.sock.fd = fd;

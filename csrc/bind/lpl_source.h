@@ -9,6 +9,9 @@ extern const lpl_source lpl_from_string, lpl_from_function, lpl_from_file, lpl_f
 
 void lpl_socket_init (lpl_reader *r, int fd, const int *live);
 
+/* The next read from the socket at the bottom of r takes at most n > 0 bytes. */
+void lpl_socket_once (lpl_reader *r, size_t n);
+
 /* Bytes left, the queue included; -1: unknown. */
 int64_t lpl_length (const lpl_reader *r);
 
