@@ -200,14 +200,22 @@ clean:  ## remove build/ and what luarocks leaves behind
 
 # --- benchmarks ----------------------------------------------------------------------------------------------------
 
-bench-core: $(CORE) bench/core.c  ## heads, chunked and boundary search in C, every vector set, beside floors
-	@mkdir -p $(BUILD)/bench
-	$(CC) -std=c11 -O2 -g -D_GNU_SOURCE -Icsrc/core bench/core.c $(CORE) -o $(BUILD)/bench/core \
-	  $(if $(wildcard /usr/include/http_parser.h),-DHAVE_HTTP_PARSER -lhttp_parser)
-	$(BUILD)/bench/core
+# Peers are Debian's: libhttp-parser-dev, and librust-httparse-dev with a rustc. Each takes part when it is installed.
+HTTPARSE = $(firstword $(wildcard /usr/share/cargo/registry/httparse-*/src/lib.rs))
+PEERS    = $(if $(wildcard /usr/include/http_parser.h),-DHAVE_HTTP_PARSER -lhttp_parser) \
+           $(if $(wildcard $(BUILD)/bench/libpeer.a),-DHAVE_HTTPARSE $(BUILD)/bench/libpeer.a -lpthread -ldl -lm)
 
-bench-client: all  ## GET over keep-alive beside socket.http and curl; memory of large bodies
-	$(LUA) bench/client.lua
+bench-core: $(CORE) bench/core.c  ## heads, chunked and boundary search in C, every vector set, beside floors and peers
+	@mkdir -p $(BUILD)/bench
+	-@[ -z "$(HTTPARSE)" ] || ! command -v rustc >/dev/null || { cd $(BUILD)/bench && \
+	  rustc -O --edition 2018 --crate-type rlib --crate-name httparse --cap-lints allow --cfg 'feature="std"' --cfg httparse_simd \
+	    -o libhttparse.rlib $(HTTPARSE) && \
+	  rustc -O --crate-type staticlib --crate-name peer --extern httparse=libhttparse.rlib -o libpeer.a $(CURDIR)/bench/httparse.rs; }
+	@$(again) bench-core-run
+
+bench-core-run:
+	$(CC) -std=c11 -O2 -g -D_GNU_SOURCE -Icsrc/core bench/core.c $(CORE) -o $(BUILD)/bench/core $(PEERS)
+	$(BUILD)/bench/core
 
 bench-upload: all  ## a 1 GiB upload beside C sinks
 	$(LUA) bench/upload.lua
@@ -218,4 +226,4 @@ bench-lua: all  ## heads, chunked and multipart bodies as Lua sees them, beside 
 	$(LUA) bench/multipart.lua
 	-@node bench/busboy.js
 
-.PHONY: bench-core bench-upload bench-client bench-lua
+.PHONY: bench-core bench-core-run bench-upload bench-client bench-lua

@@ -94,6 +94,17 @@ static size_t peer_head (const work *w, const char *p, size_t n) {
 }
 #endif
 
+#ifdef HAVE_HTTPARSE
+size_t httparse_request (const char *p, size_t n); /* bench/httparse.rs */
+
+static size_t httparse_head (const work *w, const char *p, size_t n) {
+  size_t found = httparse_request(p, n);
+  (void)w;
+  if (found == 0) abort();
+  return found;
+}
+#endif
+
 static const char browser[] =
     "GET /cookies HTTP/1.1\r\nHost: 127.0.0.1:8090\r\nConnection: keep-alive\r\nCache-Control: max-age=0\r\n"
     "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n"
@@ -169,6 +180,9 @@ static void heads (const pl_simd *const *sets, size_t count) {
   printf("heads: ns, GB/s, ratio  %17zu B %17zu B %17zu B         512 mixed\n", sizes[0], sizes[1], sizes[2]);
 #ifdef HAVE_HTTP_PARSER
   head_row("http_parser", peer_head, NULL, inputs, sizes);
+#endif
+#ifdef HAVE_HTTPARSE
+  head_row("httparse", httparse_head, NULL, inputs, sizes);
 #endif
   head_row("memchr for each line", lines_head, NULL, inputs, sizes);
   head_row("memcpy", copy_head, NULL, inputs, sizes);
