@@ -101,7 +101,7 @@ describe("doc/options.md", function()
 end)
 
 -- Functions of modules that other modules of ours call, and programs need not.
-local INTERNAL = { of_body = true, body_reader = true }
+local INTERNAL = { of_body = true, body_reader = true, add_body = true }
 local INTERNAL_METHODS = {
   on_wait = true, idle = true, release = true, patience = true, preload = true, at_hand = true, expecting = true,
 }

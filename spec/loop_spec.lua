@@ -587,6 +587,202 @@ describe("loop on " .. backend, function()
     assert.is_false(loop.cancel(good))
   end)
 
+  describe("park", function()
+    -- A job that notes what each run is told, and in which coroutine, and parks again `times` times.
+    local function new_job(fd, times, seconds)
+      local job = { log = {}, runs = {}, tasks = {} }
+      function job:resume(...)
+        self.log[#self.log + 1] = { ... }
+        self.runs[#self.runs + 1] = coroutine.running()
+        self.tasks[#self.tasks + 1] = loop.running()
+        if #self.log > times then return end
+        loop.park(self, fd, fd and "r", seconds and loop.deadline_in(seconds))
+      end
+      return job
+    end
+
+    local function begin(job) return loop.spawn(job.resume, job, "begun") end
+
+    for _, attached in ipairs { true, false } do
+      it("calls the job each time, as one task, the descriptor attached: " .. tostring(attached), function()
+        local _, b, fa = new_pair()
+        if attached then loop.attach(fa) end
+        local job = new_job(fa, 2)
+        local task = begin(job)
+        loop.step(0)
+        assert.is_true(loop.parked(task))
+        loop.step(0)
+        assert.equal(1, #job.log)
+        b:send("x")
+        loop.step(1)
+        b:send("y")
+        loop.step(1)
+        if attached then loop.detach(fa) end
+        assert.same({ { "begun" }, { true }, { true } }, job.log)
+        assert.same({ task, task, task }, job.tasks)
+        assert.is_true(loop.finished(task))
+        assert.is_false(loop.parked(task))
+        assert.is_false(loop.step(0))
+      end)
+    end
+
+    it("takes an event that came before", function()
+      local _, b, fa = new_pair()
+      loop.attach(fa)
+      b:send("x")
+      local job = new_job(fa, 1)
+      loop.spawn(function() -- the edge is seen by nobody
+        loop.sleep(0.01)
+        begin(job)
+      end)
+      loop.run()
+      loop.detach(fa)
+      assert.same({ { "begun" }, { true } }, job.log)
+    end)
+
+    it("tells of the deadline, cancel and detach", function()
+      local _, _, fa = new_pair()
+      local _, _, fc = new_pair()
+      local _, _, fd = new_pair()
+      local late, cancelled, detached = new_job(fa, 1, 0.01), new_job(fc, 1), new_job(fd, 1, 60)
+      begin(late)
+      local task = begin(cancelled)
+      begin(detached)
+      loop.step(0)
+      assert.is_true(loop.cancel(task, "enough"))
+      loop.detach(fd)
+      loop.run()
+      assert.same({ nil, "timed out", "timeout" }, late.log[2])
+      assert.same({ nil, "enough", "closed" }, cancelled.log[2])
+      assert.same({ nil, "descriptor was closed", "closed" }, detached.log[2])
+      assert.same({ 2, 2, 2 }, { #late.log, #cancelled.log, #detached.log })
+    end)
+
+    it("tells of a cancel that came while it ran or was ready", function()
+      local a, b, fa = new_pair()
+      loop.attach(fa)
+      local job = new_job(fa, 3)
+      local resume, task = job.resume, nil
+      function job:resume(...)
+        a:receive(1)
+        return resume(self, ...)
+      end
+      task = loop.spawn(function()
+        loop.cancel(task, "early")
+        job:resume("begun")
+      end)
+      loop.step(0)
+      loop.step(0)
+      assert.same({ nil, "early", "closed" }, job.log[2])
+      loop.step(0)
+      b:send("x")
+      loop.spawn(function()
+        loop.sleep(0.01)
+        loop.cancel(task, "late")
+      end)
+      loop.run()
+      loop.detach(fa)
+      assert.same({ true }, job.log[3])
+      assert.same({ nil, "late", "closed" }, job.log[4])
+    end)
+
+    it("gives the others their turn without a descriptor", function()
+      local order, job = {}, {}
+      function job:resume(...)
+        order[#order + 1] = "job"
+        if #order < 4 then loop.park(self) end
+        return ...
+      end
+      loop.spawn(job.resume, job)
+      loop.spawn(function() for _ = 1, 2 do order[#order + 1] = "other" loop.sleep(0) end end)
+      loop.run()
+      assert.same({ "job", "other", "job", "other", "job" }, order)
+    end)
+
+    it("needs one coroutine for all that do not wait, and keeps none", function()
+      local jobs, others = {}, {}
+      for i = 1, 20 do
+        local _, b, fa = new_pair()
+        loop.attach(fa)
+        jobs[i], others[i] = new_job(fa, 1), b
+        begin(jobs[i])
+      end
+      loop.step(0)
+      for _, b in ipairs(others) do b:send("x") end
+      socket.sleep(0.01)
+      loop.step(1)
+      local seen = {}
+      for _, job in ipairs(jobs) do seen[job.runs[2] or "none"] = true end
+      assert.is_nil(seen.none)
+      local first = next(seen)
+      assert.equal("thread", type(first))
+      assert.is_nil(next(seen, first))
+    end)
+
+    it("lets a job wait, beside the others", function()
+      local log, jobs = {}, {}
+      for i = 1, 3 do
+        local _, b, fa = new_pair()
+        jobs[i] = { resume = function(self, ok)
+          if ok == "begun" then return loop.park(self, fa, "r") end
+          loop.sleep(0.02 * (4 - i))
+          log[#log + 1] = i
+        end }
+        loop.spawn(jobs[i].resume, jobs[i], "begun")
+        b:send("x")
+      end
+      loop.run()
+      assert.same({ 3, 2, 1 }, log)
+    end)
+
+    it("tells of a job that raises, and the others go on", function()
+      local raised = {}
+      function loop.on_error(err, traceback, task)
+        raised[#raised + 1] = err
+        assert.truthy(traceback:find(err, 1, true))
+        raised[err] = task
+      end
+      local good, bad = new_job(nil, 2), { resume = function() error("bad job", 0) end }
+      local first = loop.spawn(function() loop.park(bad) end)
+      begin(good)
+      local second = loop.spawn(function() loop.park(bad) error("parked and raised", 0) end)
+      loop.run()
+      assert.equal(3, #good.log)
+      assert.same({ "parked and raised", "bad job" }, { raised[1], raised[2] })
+      assert.is_nil(raised[3])
+      assert.equal(first, raised["bad job"])
+      assert.equal(second, raised["parked and raised"])
+      assert.is_true(loop.finished(first) and loop.finished(second))
+    end)
+
+    it("is for a task's own coroutine, and known modes", function()
+      assert.has_error(function() loop.park({}) end)
+      local outcome
+      loop.run(function()
+        outcome = { pcall(coroutine.wrap(function() loop.park({}) end)) }
+      end)
+      assert.is_false(outcome[1])
+      loop.run(function() outcome = { pcall(loop.park, {}, 0, "x") } end)
+      assert.is_false(outcome[1])
+    end)
+
+    it("works in rounds inside rounds", function()
+      local _, b, fa = new_pair()
+      local job = new_job(fa, 1)
+      begin(job)
+      local done
+      loop.spawn(function()
+        coroutine.wrap(function() -- its wait runs the loop from inside
+          b:send("x")
+          loop.sleep(0.02)
+          done = #job.log
+        end)()
+      end)
+      loop.run()
+      assert.equal(2, done)
+    end)
+  end)
+
   it("cancels a task that waits, sleeps, is ready or has not begun", function()
     local _, b, fa = new_pair()
     local got = {}

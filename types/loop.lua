@@ -73,6 +73,22 @@ function loop.finished(task) end
 ---@return boolean alive
 function loop.cancel(task, why) end
 
+---What a parked task goes on with: called as `job:resume(true)` or `job:resume(nil, message, code)`.
+---@class partline.loop.Job
+---@field resume fun(self: partline.loop.Job, ok: true?, message: string?, code: partline.Code?)
+
+---Ends this run of the current task, whose function returns at once; see doc/loop.md. Never yields.
+---@param job partline.loop.Job
+---@param fd? integer | false
+---@param mode? "r" | "w"
+---@param deadline? number
+function loop.park(job, fd, mode, deadline) end
+
+---Whether a task is parked and its wait not over.
+---@param task partline.loop.Task
+---@return boolean
+function loop.parked(task) end
+
 ---Ends the task's sleep early; it returns true.
 ---@param task partline.loop.Task
 ---@return boolean was_asleep

@@ -5,7 +5,9 @@
 ---@field framing "none" | "length" | "chunked" | "close"
 ---@field keep_alive boolean
 ---@field upgrade boolean
+---@field http10 boolean
 ---@field expect "continue" | "other" | nil
+---@field plain boolean no body, and nothing of the above is special
 
 ---A callback returns "pause", nil or false with a message (and a code), or anything else, which means nothing.
 ---@class partline.ParserCallbacks

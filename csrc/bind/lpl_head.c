@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "lpl_message.h"
+#include "lpl_source.h"
 
 #define HEAD "partline.head"
 
@@ -39,130 +40,166 @@ static int head_new (lua_State *L) {
   return 1;
 }
 
-/* The stack of a read. */
-enum { SELF = 1, FROM, ROLE, METHOD, LATE, MEMORY };
+/* What a read is about, and where on the stack things stand. */
+typedef struct lpl_read {
+  int self, from, shared, memory;
+  pl_head_kind kind;
+  pl_asked asked;
+  bool late;
+} lpl_read;
 
-/* message, framing, length, keep_alive, expect, upgrade, http10: what the Lua side builds a body from. The head's bytes are the
-   string on the top. */
-static int push_message (lua_State *L, const pl_head *h, const pl_frame *f) {
-  int top = lua_gettop(L);
-  lpl_push_shared(L);
-  if (lua_toboolean(L, LATE)) lpl_push_late_message(L, top + 1, h, f, top);
-  else lpl_push_message(L, top + 1, h, f, lua_tostring(L, top), false);
-  lua_pushstring(L, lpl_framing_name(f));
-  if (f->body == PL_BODY_LENGTH) lua_pushinteger(L, (lua_Integer)f->length);
-  else lua_pushnil(L);
-  lua_pushboolean(L, f->keep_alive);
-  lua_pushstring(L, lpl_expect_name(f));
-  lua_pushboolean(L, f->upgrade);
-  lua_pushboolean(L, h->minor == 0);
-  return 7;
-}
-
-static pl_asked asked (lua_State *L) {
-  const char *method = lua_tostring(L, METHOD);
-  if (method && strcmp(method, "HEAD") == 0) return PL_ASKED_HEAD;
-  return method && strcmp(method, "CONNECT") == 0 ? PL_ASKED_CONNECT : PL_ASKED_OTHER;
+/* message, about. The head's bytes are the string on the top. */
+static int push_message (lua_State *L, const lpl_read *a, const pl_head *h, const pl_frame *f) {
+  int head = lua_gettop(L);
+  if (a->late) lpl_push_late_message(L, a->shared, h, f, head);
+  else lpl_push_message(L, a->shared, h, f, lua_tostring(L, head), false);
+  lpl_push_about(L, a->shared, h, f);
+  return 2;
 }
 
 /* The head is complete at the front of s. Without memory for the message it stays there. */
-static int complete (lua_State *L, const pl_head *h, lpl_reader *r, pl_slice s) {
+static int complete (lua_State *L, const lpl_read *a, const pl_head *h, lpl_reader *r, pl_slice s) {
   pl_frame f;
   uint64_t mark = lpl_mark(r);
-  lua_pushlstring(L, s.p, h->bytes);
-  const char *base = lua_tostring(L, -1);
-  pl_err e = h->kind == PL_REQUEST ? pl_frame_request(h, base, &f) : pl_frame_response(h, base, asked(L), &f);
-  int n = e ? lpl_fail(L, e, f.err_at) : push_message(L, h, &f);
+  const char *base = lua_pushlstring(L, s.p, h->bytes);
+  pl_err e = h->kind == PL_REQUEST ? pl_frame_request(h, base, &f) : pl_frame_response(h, base, a->asked, &f);
+  int n = e ? lpl_fail(L, e, f.err_at) : push_message(L, a, h, &f);
   lpl_use(L, r, h->bytes, mark);
   return n;
 }
 
 /* The number of answers, or LPL_WAIT. */
-static int read_step (lua_State *L, pl_head *h, lpl_reader *r) {
+static int read_step (lua_State *L, const lpl_read *a, pl_head *h, lpl_reader *r) {
   pl_slice s = {"", 0};
   pl_got got = lpl_view(r, &s);
   while (got == PL_DATA) {
     lpl_head_again(h, s.n);
     got = pl_head_step(h, s.p, s.n);
-    if (got == PL_END) return complete(L, h, r, s);
+    if (got == PL_END) return complete(L, a, h, r, s);
     if (got == PL_FAIL) return lpl_fail(L, h->err, h->err_at);
     got = lpl_extend(r, 0);
     if (got == PL_DATA) got = lpl_view(r, &s);
   }
   if (got == PL_MORE) return LPL_WAIT;
-  if (got == PL_FAIL) return lpl_reader_fail(L, FROM);
+  if (got == PL_FAIL) return lpl_reader_fail(L, a->from);
   if (lpl_view(r, &s) != PL_DATA) s.n = 0;
   if (!pl_head_idle(h, s.p, s.n)) return lpl_fail(L, PL_E_UNEXPECTED_EOF, s.n);
   lua_pushnil(L);
   return 1;
 }
 
-static void borrow (lua_State *L, const lpl_head *self) {
-  lpl_getuv(L, SELF, UV_MEMORY);
+static void borrow (lua_State *L, const lpl_read *a, const lpl_head *self) {
+  lpl_getuv(L, a->self, UV_MEMORY);
   if (lua_isnil(L, -1)) {
     lua_pop(L, 1);
     lpl_newuserdata(L, sizeof(lpl_memory) + self->max.fields * sizeof(pl_field), 0);
   } else {
     lua_pushnil(L);
-    lpl_setuv(L, SELF, UV_MEMORY);
+    lpl_setuv(L, a->self, UV_MEMORY);
   }
-  lua_replace(L, MEMORY);
+  lua_replace(L, a->memory);
 }
 
 /* The memory of this read; NULL as long as nothing has come. */
-static lpl_memory *memory (lua_State *L, lpl_reader *r) {
+static lpl_memory *memory (lua_State *L, const lpl_read *a, lpl_reader *r) {
   pl_slice s;
-  if (!lua_isnil(L, MEMORY)) return lua_touserdata(L, MEMORY);
+  lpl_memory *m = lua_touserdata(L, a->memory);
+  if (m != NULL) return m;
   if (lpl_view(r, &s) == PL_MORE) return NULL;
-  const lpl_head *self = lua_touserdata(L, SELF);
-  borrow(L, self);
-  lpl_memory *m = lua_touserdata(L, MEMORY);
-  bool request = strcmp(lua_tostring(L, ROLE), "request") == 0;
-  pl_head_init(&m->h, request ? PL_REQUEST : PL_RESPONSE, self->max, m->field);
+  const lpl_head *self = lua_touserdata(L, a->self);
+  borrow(L, a, self);
+  m = lua_touserdata(L, a->memory);
+  pl_head_init(&m->h, a->kind, self->max, m->field);
   m->h.simd = self->simd;
   return m;
 }
 
-static int give_back (lua_State *L, int answers) {
-  lua_pushvalue(L, MEMORY);
-  lpl_setuv(L, SELF, UV_MEMORY);
-  return answers;
+/* One go at a head: the number of answers, or LPL_WAIT. */
+static int read_once (lua_State *L, const lpl_read *a, lpl_reader *r) {
+  lpl_memory *m = memory(L, a, r);
+  int n = m ? read_step(L, a, &m->h, r) : LPL_WAIT;
+  if (n == LPL_WAIT) return n;
+  lua_pushvalue(L, a->memory);
+  lpl_setuv(L, a->self, UV_MEMORY);
+  return n;
 }
 
-static int read_k (lua_State *L, int status, lua_KContext ctx) {
+/* The stack of head:read. */
+enum { SELF = 1, FROM, ROLE, METHOD, LATE, MEMORY };
+
+static int read_k (lua_State *L, int status, lua_KContext kind) {
   lpl_reader *r = lua_touserdata(L, FROM);
-  (void)status;
-  if (ctx) lpl_wait_end(L, FROM);
+  lpl_read a = {SELF, FROM, lua_upvalueindex(1), MEMORY, (pl_head_kind)kind, PL_ASKED_OTHER, lua_toboolean(L, LATE)};
+  a.asked = lpl_asked(lua_tostring(L, METHOD));
+  if (status == LUA_YIELD) lpl_wait_end(L, FROM);
   for (;;) {
-    lpl_memory *m = memory(L, r);
-    int n = m ? read_step(L, &m->h, r) : LPL_WAIT;
-    if (n != LPL_WAIT) return give_back(L, n);
-    lua_callk(L, lpl_wait_begin(L, FROM), LPL_WAIT_RESULTS, 1, read_k);
+    int n = read_once(L, &a, r);
+    if (n != LPL_WAIT) return n;
+    lua_callk(L, lpl_wait_begin(L, FROM), LPL_WAIT_RESULTS, kind, read_k);
     lpl_wait_end(L, FROM);
   }
 }
 
-/* head:read(reader, "request" | "response" [, method [, late]]): message, framing ("none" | "length" | "chunked" |
-   "close"), length, keep_alive, expect (nil | "continue" | "other"), upgrade, http10 | nil at a clean end | nil, message,
-   code. late: headers are built when they are asked for. May yield. RFC 9112 2 to 6. */
+/* head:read(reader, "request" | "response" [, method [, late]]): message, about (see lpl_push_about) | nil at a clean
+   end | nil, message, code. late: headers are built when they are asked for. May yield. RFC 9112 2 to 6. */
 static int head_read (lua_State *L) {
   static const char *const roles[] = {"request", "response", NULL};
+  static const pl_head_kind kinds[] = {PL_REQUEST, PL_RESPONSE};
   luaL_checkudata(L, SELF, HEAD);
   lpl_checkreader(L, FROM);
-  luaL_checkoption(L, ROLE, NULL, roles);
+  int role = luaL_checkoption(L, ROLE, NULL, roles);
   luaL_checkstack(L, 24, NULL);
   lua_settop(L, LATE);
   lua_pushnil(L); /* MEMORY */
-  return read_k(L, LUA_OK, 0);
+  return read_k(L, LUA_OK, (lua_KContext)kinds[role]);
+}
+
+/* The stack and the upvalues of what head.taker gives. */
+enum { TAKE_FROM = 1, TAKE_MEMORY, TAKE_WOKEN };
+enum { UP_HEAD = 1, UP_SHARED, UP_READER, UP_LATE, UP_COUNT = UP_LATE };
+
+/* take(reader, held, woken): request, about | false, held, pass: somebody has to wait | nil at a clean end | nil,
+   message, code. held: what was held before, the memory of half a head, or nil. woken: somebody has waited since. pass:
+   nothing is lacking, but the others should have their turn. Never yields. */
+static int take (lua_State *L) {
+  if (!lua_getmetatable(L, TAKE_FROM) || !lua_rawequal(L, -1, lua_upvalueindex(UP_READER)))
+    return luaL_argerror(L, TAKE_FROM, "reader expected");
+  lua_settop(L, TAKE_WOKEN);
+  lpl_reader *r = lua_touserdata(L, TAKE_FROM);
+  luaL_argcheck(L, r->src == &lpl_from_socket, TAKE_FROM, "reader of a socket expected");
+  lpl_read a = {lua_upvalueindex(UP_HEAD), TAKE_FROM,  lua_upvalueindex(UP_SHARED), TAKE_MEMORY,
+                PL_REQUEST,                PL_ASKED_OTHER, lua_toboolean(L, lua_upvalueindex(UP_LATE))};
+  if (lua_toboolean(L, TAKE_WOKEN)) lpl_socket_woken(r);
+  int n = read_once(L, &a, r);
+  if (n != LPL_WAIT) return n;
+  lua_pushboolean(L, 0);
+  lua_pushvalue(L, TAKE_MEMORY);
+  lua_pushboolean(L, !lpl_socket_drained(r));
+  return 3;
+}
+
+/* head.taker(head, late): take for the requests of Readers of sockets, with this head's memory and limits. */
+static int head_taker (lua_State *L) {
+  luaL_checkudata(L, 1, HEAD);
+  lua_settop(L, 2);
+  lpl_push_shared(L);
+  luaL_getmetatable(L, LPL_READER);
+  lua_rotate(L, 2, 2); /* late comes last */
+  lua_pushcclosure(L, take, UP_COUNT);
+  return 1;
 }
 
 int lpl_open_head (lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"new", head_new}, {"wrap", lpl_headers_wrap}, {"order", lpl_headers_order}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"new", head_new},
+                                       {"taker", head_taker},
+                                       {"wrap", lpl_headers_wrap},
+                                       {"order", lpl_headers_order},
+                                       {NULL, NULL}};
   lpl_open_message(L);
   luaL_newmetatable(L, HEAD);
   lua_newtable(L); /* methods */
-  lua_pushcfunction(L, head_read);
+  lpl_push_shared(L);
+  lua_pushcclosure(L, head_read, 1);
   lua_setfield(L, -2, "read");
   lua_setfield(L, -2, "__index");
   luaL_newlib(L, functions);

@@ -141,11 +141,12 @@ const char *lpl_expect_name (const pl_frame *f) {
   return name[f->expect];
 }
 
-void lpl_push_about (lua_State *L, int idx, const pl_frame *f) {
-  int key = LPL_ABOUTS + (((int)f->body * 3 + (int)f->expect) * 2 + f->keep_alive) * 2 + f->upgrade;
+void lpl_push_about (lua_State *L, int idx, const pl_head *h, const pl_frame *f) {
+  bool http10 = h->minor == 0;
+  int key = LPL_ABOUTS + ((((int)f->body * 3 + (int)f->expect) * 2 + f->keep_alive) * 2 + f->upgrade) * 2 + http10;
   if (lua_rawgeti(L, idx, key) != LUA_TNIL) return;
   lua_pop(L, 1);
-  lua_createtable(L, 0, 4);
+  lua_createtable(L, 0, 6);
   lua_pushstring(L, lpl_framing_name(f));
   lua_setfield(L, -2, "framing");
   lua_pushboolean(L, f->keep_alive);
@@ -154,6 +155,10 @@ void lpl_push_about (lua_State *L, int idx, const pl_frame *f) {
   lua_setfield(L, -2, "expect");
   lua_pushboolean(L, f->upgrade);
   lua_setfield(L, -2, "upgrade");
+  lua_pushboolean(L, http10);
+  lua_setfield(L, -2, "http10");
+  lua_pushboolean(L, f->body == PL_BODY_NONE && f->expect == PL_EXPECT_NONE && f->keep_alive && !f->upgrade && !http10);
+  lua_setfield(L, -2, "plain");
   lua_pushvalue(L, -1);
   lua_rawseti(L, idx, key);
 }

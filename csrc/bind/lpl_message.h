@@ -15,7 +15,7 @@ enum { LPL_CACHE = 0,
        LPL_SHAPES = 128,
        LPL_MESSAGES = 2 * LPL_SHAPES + 1,
        LPL_ABOUTS = LPL_MESSAGES + 10,
-       LPL_SHARED_SIZE = LPL_ABOUTS + 48 };
+       LPL_SHARED_SIZE = LPL_ABOUTS + 96 };
 
 /* Pushes the table of fields, which remembers their order. base: the bytes that the head describes, which stay where
    they are. lower: names in lower case. */
@@ -31,8 +31,12 @@ void lpl_push_message (lua_State *L, int idx, const pl_head *h, const pl_frame *
 void lpl_push_late_message (lua_State *L, int idx, const pl_head *h, const pl_frame *f, int head);
 
 /* Pushes what else the head says, a table shared by all messages of which the same can be said: framing ("none" |
-   "length" | "chunked" | "close"), keep_alive, expect (nil | "continue" | "other"), upgrade. */
-void lpl_push_about (lua_State *L, int idx, const pl_frame *f);
+   "length" | "chunked" | "close"), keep_alive, expect (nil | "continue" | "other"), upgrade, http10, and plain: no body,
+   and nothing that is not the rule of HTTP/1.1. */
+void lpl_push_about (lua_State *L, int idx, const pl_head *h, const pl_frame *f);
+
+/* What a response to this method (NULL: unknown) may lack. */
+pl_asked lpl_asked (const char *method);
 const char *lpl_framing_name (const pl_frame *f);
 const char *lpl_expect_name (const pl_frame *f);
 

@@ -7,9 +7,6 @@
 /* Adds parse_request and parse_response to the table on the top. */
 void lpl_set_parse (lua_State *L);
 
-/* What framing asks of the method of a request, which may be NULL. */
-pl_asked lpl_asked (const char *method);
-
 /* ---- the parser ---- */
 
 /* User values: callbacks, the sink of the live part, the failure of a callback. */

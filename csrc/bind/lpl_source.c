@@ -238,6 +238,13 @@ void lpl_socket_once (lpl_reader *r, size_t n) {
   if (r->src == &lpl_from_socket && n < r->u.sock.size) r->u.sock.once = n;
 }
 
+void lpl_socket_woken (lpl_reader *r) {
+  r->u.sock.drained = false;
+  r->u.sock.run = 0;
+}
+
+bool lpl_socket_drained (const lpl_reader *r) { return r->u.sock.drained; }
+
 void lpl_socket_init (lpl_reader *r, int fd, const int *live) {
   r->u.sock.fd = fd;
   r->u.sock.live = live;

@@ -12,6 +12,10 @@ void lpl_socket_init (lpl_reader *r, int fd, const int *live);
 /* The next read from the socket at the bottom of r takes at most n > 0 bytes. */
 void lpl_socket_once (lpl_reader *r, size_t n);
 
+/* Around a wait for r, a socket's Reader: somebody has waited; nothing lies in the socket. */
+void lpl_socket_woken (lpl_reader *r);
+bool lpl_socket_drained (const lpl_reader *r);
+
 /* Bytes left, the queue included; -1: unknown. */
 int64_t lpl_length (const lpl_reader *r);
 

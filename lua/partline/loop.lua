@@ -192,19 +192,62 @@ end
 -- == waking ==}
 -- {== tasks ==
 
--- A coroutine that runs one function after the other: making one costs more than the rest of spawn.
-local function worker(f, ...)
-  f(...)
-  return worker(yield(DONE))
-end
-
--- `news` is what the next resume tells the task: false (the wait was not in vain), { message =, code = }, or in the
--- beginning its function, or that and its arguments; OVER in the end. Eight fields: with one more, a task would take
--- twice the memory, and what a busy server waits for is memory.
-local OVER = {}
+-- `news` is what the next resume tells the task: false (the wait was not in vain) or { message =, code = }. Before it
+-- begins, `co` is START and news its function, or that and its arguments. Between two runs of a parked task, `co` is
+-- its job and news PARKED where the wait was not in vain. In the end news is OVER. Eight fields: with one more, a task
+-- would take twice the memory, and what a busy server waits for is memory.
+local START, PARKED, OVER = {}, {}, {}
 
 local function new_task(co, news)
   return { co = co, slots = false, fd = false, link = false, deadline = false, age = 0, pos = false, news = news }
+end
+
+--- Makes f(...) a task. It starts in the next round. Any time, anywhere; never yields.
+local function spawn(self, f, ...)
+  local plain = select("#", ...) == 0 and type(f) == "function"
+  local task = new_task(START, plain and f or pack(f, ...))
+  self.alive = self.alive + 1
+  push(self, task)
+  return task
+end
+
+local function finish(self, task)
+  if task.pos then remove_timer(self, task) end
+  task.news = OVER
+  self.alive = self.alive - 1
+end
+
+local function call(f, ...) f(...) end
+
+-- Runs a task that has no coroutine, as yet or between two runs, in this one.
+local function run_here(self, task, co)
+  local job, news = task.co, task.news
+  if news == OVER then return end -- parked, then raised: told already
+  task.co, task.news = co, false
+  if news == PARKED then job:resume(true)
+  elseif job ~= START then job:resume(nil, news.message, news.code)
+  elseif type(news) == "function" then news()
+  else call(unpack(news, 1, news.n)) end
+  if task.co == co then finish(self, task) end
+end
+
+-- The next in the queue, if it is a parked task of this round.
+local function take_parked(self)
+  local head, queue = self.head, self.queue
+  local task = queue[head]
+  if head >= self.stop or not task or task.news ~= PARKED then return false end
+  queue[head], self.head, self.current = false, head + 1, task
+  return true
+end
+
+-- A coroutine that runs one task after the other: making one costs more than the rest of spawn, and to leave and enter
+-- one more than to look what else is to be done.
+local function worker(self)
+  local co = running()
+  while true do
+    run_here(self, self.current, co)
+    if not take_parked(self) then yield(DONE) end
+  end
 end
 
 local function idle_worker(self)
@@ -216,29 +259,11 @@ local function idle_worker(self)
   return co
 end
 
---- Makes f(...) a task. It starts in the next round. Any time, anywhere; never yields.
-local function spawn(self, f, ...)
-  local plain = select("#", ...) == 0 and type(f) == "function"
-  local task = new_task(idle_worker(self), plain and f or pack(f, ...))
-  self.alive = self.alive + 1
-  push(self, task)
-  return task
-end
-
-local function tell_news(task)
-  local news = task.news
-  task.news = false
-  if type(news) == "function" then return resume(task.co, news) end
-  if news.code then return resume(task.co, nil, news.message, news.code) end
-  return resume(task.co, unpack(news, 1, news.n))
-end
-
 local function default_on_error(_, traceback)
   io.stderr:write("partline: a task failed: ", traceback, "\n")
 end
 
-local function report(self, task, err)
-  local co = task.co
+local function report(self, task, co, err)
   local traceback = debug.traceback(co, tostring(err))
   close_coroutine(co) -- runs what its <close> variables still owe
   if task.is_main then task.failed, task.err = true, err return end
@@ -246,34 +271,37 @@ local function report(self, task, err)
   if not ok then default_on_error(nil, tostring(why) .. "\nwhile reporting: " .. traceback) end
 end
 
-local function finish(self, task)
-  if task.pos then remove_timer(self, task) end
-  task.news = OVER
-  self.alive = self.alive - 1
-end
-
 -- After a resume that did not end in one of our waits: over, failed, or a bare yield, which lets others run.
-local function after(self, task, ok, what)
+local function after(self, task, co, ok, what)
   if not ok then
+    if task.slots then leave(task) end
     finish(self, task)
-    report(self, task, what)
+    report(self, task, co, what)
   elseif what == DONE then
-    finish(self, task)
     local n = self.idle_count
-    if n < MAX_IDLE then self.idle[n + 1], self.idle_count = task.co, n + 1 end
+    if n < MAX_IDLE then self.idle[n + 1], self.idle_count = co, n + 1 end
   else
     push(self, task)
   end
 end
 
 local function run_task(self, task)
-  local co, outer = task.co, self.current
+  local co, news, outer = task.co, task.news, self.current
   if not co then task.done = true return end -- a nested wait: its round loop looks at this
   self.current = task
   local ok, what
-  if task.news then ok, what = tell_news(task) else ok, what = resume(co, true) end
+  if not news then
+    ok, what = resume(co, true)
+  elseif news == PARKED or type(co) ~= "thread" then
+    co = idle_worker(self)
+    ok, what = resume(co, self)
+  else
+    task.news = false
+    ok, what = resume(co, nil, news.message, news.code)
+  end
+  task = self.current -- a worker may have gone on to another one
   self.current = outer
-  if what ~= WAIT then return after(self, task, ok, what) end
+  if what ~= WAIT then return after(self, task, co, ok, what) end
 end
 
 -- == tasks ==}
@@ -306,13 +334,16 @@ local function round(self, limit)
   if not n then error("partline.loop: " .. message) end
   if n > 0 then dispatch(self, events, n) end
   if self.timers > 0 then fire_timers(self) end
-  local stop = self.tail
+  local stop, outer = self.tail, self.stop
+  self.stop = stop
   while self.head < stop and self.head < self.tail do
     local head, queue = self.head, self.queue
     local task = queue[head]
     queue[head], self.head = false, head + 1
     run_task(self, task)
+    self.stop = stop -- a nested round has another one
   end
+  self.stop = outer
   rewind(self)
   return self.alive > 0
 end
@@ -452,6 +483,38 @@ local function waiter_of(self)
   end
 end
 
+--- Ends this run of the current task, which keeps no coroutine: its function has to return at once. When fd can be read
+-- or written, `job:resume(true)` is called as the same task; after the deadline, a cancel or a detach
+-- `job:resume(nil, message, code)`. Without fd: when the others have had their turn. Never yields.
+local function park_of(self)
+  local readers, writers, edge = self.readers, self.writers, self.edge
+  return function(job, fd, mode, deadline)
+    local task = self.current
+    if not task or running() ~= task.co then error("loop.park: not in a task's own coroutine", 2) end
+    local slots = mode == "r" and readers or mode == "w" and writers
+    if fd and not slots then error('loop.park: mode must be "r" or "w"', 2) end
+    task.co, task.news = job, PARKED
+    if task.cancelled then
+      local _, message, code = told(task)
+      return wake(self, task, message, code)
+    end
+    if not fd then return push(self, task) end
+    local state = slots[fd]
+    if state == READY or state == ENDED then
+      if state == READY then slots[fd] = false end
+      return push(self, task)
+    end
+    if not state and edge[fd] then
+      slots[fd] = task
+      task.slots, task.fd = slots, fd
+    else
+      local ok, message, code = enter(self, task, slots, fd, mode)
+      if not ok then return wake(self, task, message, code) end
+    end
+    if deadline then set_deadline(self, task, deadline) end
+  end
+end
+
 local function sleep_elsewhere(self, seconds)
   local task = self.current
   if not task then
@@ -567,6 +630,9 @@ local methods = {
   --- Whether a task has ended, well or not. Never yields.
   finished = function(_, task) return task.news == OVER end,
 
+  --- Whether a task is parked and its wait not over. Never yields.
+  parked = function(_, task) return task.news == PARKED and task.slots ~= false end,
+
   --- The task that is running, also from coroutines inside it, or nil.
   running = function(self) return self.current end,
 
@@ -593,7 +659,7 @@ local function new_state(backend, api)
     queue = {}, head = 1, tail = 1,
     times = {}, ages = {}, sleepers = {}, timers = 0, age = 0,
     readers = {}, writers = {}, edge = {},       -- by descriptor; slots: false | READY | ENDED | first waiting task
-    idle = {}, idle_count = 0, alive = 0, current = nil, depth = 0, stopped = false,
+    idle = {}, idle_count = 0, alive = 0, current = nil, depth = 0, stopped = false, stop = 0,
     transparent = setmetatable({}, { __mode = "k" }),
   }
 end
@@ -604,7 +670,7 @@ local function bind(api, backend)
   for name, method in pairs(methods) do
     api[name] = function(...) return method(self, ...) end
   end
-  api.wait = waiter_of(self)
+  api.wait, api.park = waiter_of(self), park_of(self)
   api.now = now
   api.deadline_in = function(seconds) return now() + seconds end
   return api

@@ -32,7 +32,8 @@ end
 ---@return table
 function message.parser(limits, level)
   local given = options.limits(limits, (level or 1) + 1)
-  return { head = core.head.new(head_limits(given)), limits = given, late = given.late_headers }
+  local head, late = core.head.new(head_limits(given)), given.late_headers
+  return { head = head, limits = given, late = late, take = core.head.taker(head, late) }
 end
 
 local function body_reader(reader, framing, length, limits, lenient)
@@ -60,28 +61,30 @@ local function add_content(request, body, limits)
   request.parts = parts or function() core.text.raise(text, code) end
 end
 
+--- Gives a request its body, where the head told of one (`framing`): the raw Reader under `body`, and `content` or
+-- `parts`.
+function message.add_body(request, reader, framing, limits)
+  local body = body_reader(reader, framing, request.length, limits, false)
+  body:limits { max_all = limits.max_body_in_memory or MAX_ALL }
+  add_content(request, body, limits)
+end
+
 --- Reads a request with a parser made by `message.parser`: what `read_request` gives, and a table with `keep_alive`,
 -- `expect` ("continue", "other" or nil), `upgrade`, `body` (the raw Reader or nil), and the `method` and `http10` that
 -- an answer needs.
 ---@param reader partline.Reader
 ---@param parser table
----@param about table? to be used again, for the next request of a connection
 ---@return table|nil request
 ---@return string|table|nil message_or_about
 ---@return string? code
-function message.next_request(reader, parser, about)
-  local request, framing, length, keep_alive, expect, upgrade, http10 =
-    parser.head:read(reader, "request", nil, parser.late)
-  if not request then return nil, framing, length end
-  local body = framing ~= "none" and body_reader(reader, framing, length, parser.limits, false) or nil
-  if body then
-    body:limits { max_all = parser.limits.max_body_in_memory or MAX_ALL }
-    add_content(request, body, parser.limits)
-  end
-  about = about or { keep_alive = true, expect = false, upgrade = false, body = false, method = "", http10 = false }
-  about.keep_alive, about.expect, about.upgrade, about.body = keep_alive, expect, upgrade, body
-  about.method, about.http10 = request.method, http10
-  return request, about
+function message.next_request(reader, parser)
+  local request, about, code = parser.head:read(reader, "request", nil, parser.late)
+  if not request then return nil, about, code end
+  if about.framing ~= "none" then message.add_body(request, reader, about.framing, parser.limits) end
+  return request, {
+    keep_alive = about.keep_alive, expect = about.expect, upgrade = about.upgrade, body = request.body,
+    method = request.method, http10 = about.http10,
+  }
 end
 
 local function check_reader(reader)
@@ -105,10 +108,10 @@ function message.read_request(reader, limits)
 end
 
 local function read_one_response(reader, parser, method)
-  local response, framing, length, keep_alive, _, upgrade = parser.head:read(reader, "response", method)
-  if not response then return nil, framing, length end
-  response.body = body_reader(reader, framing, length, parser.limits, true)
-  return response, { keep_alive = keep_alive, upgrade = upgrade }
+  local response, about, code = parser.head:read(reader, "response", method)
+  if not response then return nil, about, code end
+  response.body = body_reader(reader, about.framing, response.length, parser.limits, true)
+  return response, { keep_alive = about.keep_alive, upgrade = about.upgrade }
 end
 
 --- Reads a response with a parser made by `message.parser`; interim ones (1xx but 101) are skipped or given to

@@ -12,7 +12,7 @@ local writing = require("partline.writing")
 
 local errors = core.text.errors()
 local is_reader = core.reader.is
-local write_response = writing.write_response
+local write_response, write_plain = writing.write_response, writing.write_plain
 local plain, failure, report, count_error = answering.plain, answering.failure, answering.report, answering.count
 local answer_to, body_fault = answering.answer_to, answering.body_fault
 
@@ -183,17 +183,10 @@ local function upgrade(self, c, request, response, about)
   c.writer:flush()
 end
 
--- → whether the connection goes on.
-local function serve_request(self, c, request, about)
-  local body, counts = about.body, self.counts
-  counts.requests = counts.requests + 1
-  if about.expect == "other" then return refuse(self, c, request, "expectation-failed") end
-  local asked = about.expect == "continue" and body and expect_continue(c)
-  if body then c:patient(self.opts.body_timeout) end
-  local response = answering.call(self, request)
-  local over = asked and settle_expectation(c, request, response, asked)
+-- Answers with what the handler returned. → whether the connection goes on.
+local function answer(self, c, request, about, response, over)
   if response.upgrade then return upgrade(self, c, request, response, about) end
-  local status = response.status
+  local status, body = response.status, request.body
   if type(status) == "number" and status < 200 then
     report(self, ("status %s is no answer"):format(status), request)
     response = plain(500)
@@ -201,12 +194,54 @@ local function serve_request(self, c, request, about)
   if over or self.stopping or body and about.keep_alive and not can_drain(self, body) then about.keep_alive = false end
   if body then c.unread = true end
   if not send(self, c, request, response, about) then return false end
-  return body == nil or drain(self, c, body)
+  if not body then return true end
+  if not drain(self, c, body) then return false end
+  c.reader:idle()
+  return true
+end
+
+-- What an answer has to know, and may change.
+local function about_of(request, said)
+  return { method = request.method, http10 = said.http10, keep_alive = said.keep_alive, upgrade = said.upgrade }
+end
+
+-- `said`: what else the head says, shared by all that say the same. → whether the connection goes on.
+local function serve_request(self, c, request, said)
+  local counts = self.counts
+  counts.requests = counts.requests + 1
+  local about = about_of(request, said)
+  if said.expect == "other" then return refuse(self, c, request, "expectation-failed") end
+  local asked
+  if said.framing ~= "none" then
+    message.add_body(request, c.reader, said.framing, self.parser.limits)
+    c:patient(self.opts.body_timeout)
+    asked = said.expect == "continue" and expect_continue(c)
+  end
+  local response = answering.call(self, request)
+  return answer(self, c, request, about, response, asked and settle_expectation(c, request, response, asked))
+end
+
+local not_plain = { HEAD = true, CONNECT = true }
+
+-- The same for a request that is `plain`: no body, and nothing that is not the rule.
+local function serve_plain(self, c, request, said)
+  local counts, method = self.counts, request.method
+  counts.requests = counts.requests + 1
+  local response = answering.call(self, request)
+  if not (not_plain[method] or self.stopping or self.opts.log) then
+    local sent, code = write_plain(c.writer, response)
+    if sent then return true end
+    if sent == false then
+      count_error(self, code)
+      return false
+    end
+  end
+  return answer(self, c, request, about_of(request, said), response)
 end
 
 -- ---- connections ----
 
--- A head that did not come.
+-- A head that did not come; `first`: of a connection that has brought none.
 local function no_request(self, c, first, code)
   if code == "timeout" then -- an idle connection ends without a word, half a head does not
     if first or c.reader:at_hand() > 0 then refuse(self, c, nil, code) end
@@ -217,42 +252,61 @@ local function no_request(self, c, first, code)
   end
 end
 
--- The first head has its time from the connection's beginning on.
-local function first_request(self, c)
-  c:patient(nil, self.loop.now() + self.opts.head_timeout)
-  c.fresh = true
-  local request, about, code = message.next_request(c.reader, self.parser)
-  c.fresh = false
-  if request then return request, about end
-  return no_request(self, c, true, code)
-end
-
--- Later ones have theirs from their own first byte on. → request, about | nil: the connection is over.
-local function next_request(self, c, about)
-  local opts, reader = self.opts, c.reader
-  if c.direct then reader:patience(opts.idle_timeout, nil, opts.head_timeout)
-  else c:patient(opts.idle_timeout, nil, opts.head_timeout) end
-  local request, code
-  request, about, code = message.next_request(reader, self.parser, about)
-  if request then return request, about end
-  return no_request(self, c, false, code)
-end
-
+-- One request after the other, where every wait keeps the coroutine (TLS). The first head has
+-- its time from the connection's beginning on, later ones from their own first byte on.
 local function serve_all(self, c)
-  local served, request, about = 0, first_request(self, c)
-  while request and serve_request(self, c, request, about) and not self.stopping do
-    if about.body then c.reader:idle() end
+  local parser, opts, served = self.parser, self.opts, 0
+  c:patient(nil, self.loop.now() + opts.head_timeout)
+  repeat
+    local request, said, code = parser.head:read(c.reader, "request", nil, parser.late)
+    if not request then return no_request(self, c, c.fresh, code) end
+    c.fresh = false
+    if not serve_request(self, c, request, said) or self.stopping then return end
     served = served + 1
     if served % FAIR_REQUESTS == 0 then self.loop.sleep(0) end
-    request, about = next_request(self, c, about)
+    c:patient(opts.idle_timeout, nil, opts.head_timeout)
+  until false
+end
+
+-- Until more bytes come the connection has neither a coroutine nor memory for a head, unless half of one is there.
+local function park(self, c, held, pass)
+  local deadline, opts = c.head_deadline, self.opts
+  if held then c.held = held end
+  if held and not deadline then
+    deadline = self.loop.now() + opts.head_timeout
+    c.head_deadline = deadline
+  elseif not deadline and opts.idle_timeout then
+    deadline = self.loop.now() + opts.idle_timeout
   end
+  self.loop.park(c, not pass and c.fd, "r", deadline)
+end
+
+-- Serves what has arrived. → whether the connection is over; else it is parked.
+local function serve_arrived(self, c)
+  local take, reader, woken = self.parser.take, c.reader, true
+  for _ = 1, FAIR_REQUESTS do
+    local request, said, code = take(reader, c.held, woken)
+    if request == false then
+      park(self, c, said, code)
+      return false
+    end
+    if not request then
+      no_request(self, c, c.fresh, code)
+      return true
+    end
+    if c.head_deadline then c.fresh, c.held, c.head_deadline = false, nil, nil end
+    local serve = said.plain and serve_plain or serve_request
+    if not serve(self, c, request, said) or self.stopping then return true end
+    woken = false
+  end
+  park(self, c, nil, true)
+  return false
 end
 
 local function handshake(self, c)
   local tls = self.tls
   if not tls then return true end
   local conn = c.conn
-  c.fresh = true
   local ok, _, code = conn:starttls(tls, self.loop.now() + self.opts.head_timeout)
   if not ok then
     count_error(self, code)
@@ -282,13 +336,32 @@ local function guarded(self, f, ...)
   if not ok then report(self, failed.value, nil, failed.trace) end
 end
 
-local function serve_connection(self, conn)
-  local c = connection.new(conn, self.opts)
-  c.task = self.loop.running()
-  self.open[c] = true
-  if handshake(self, c) then guarded(self, serve_all, self, c) end
+local function end_connection(self, c)
   guarded(self, c.linger, c, self.opts.drain_bytes, self.opts.drain_timeout, c.unread)
   account(self, c)
+end
+
+-- What the loop calls when a parked connection's wait is over.
+local function resume(c, ok, _, code)
+  local self, over = c.server, true
+  if not ok then
+    guarded(self, no_request, self, c, c.fresh, code)
+  else
+    ok, over = xpcall(serve_arrived, failure, self, c)
+    if not ok then report(self, over.value, nil, over.trace) end
+  end
+  if over then end_connection(self, c) end
+end
+
+local function serve_connection(self, conn)
+  local c, loop = connection.new(conn, self.opts), self.loop
+  c.task, c.server, c.resume, c.fd = loop.running(), self, resume, conn.fd
+  c.fresh, c.head_deadline = true, loop.now() + self.opts.head_timeout
+  self.open[c] = true
+  local up = handshake(self, c)
+  if up and c.direct then return resume(c, true) end
+  if up then guarded(self, serve_all, self, c) end
+  end_connection(self, c)
 end
 
 -- A failure of accept, told once a second at most: it may come in floods.
@@ -379,7 +452,7 @@ function Server:stop(grace)
   self.listener:close()
   notify(self)
   for c in pairs(self.open) do
-    if c.fresh or c:expecting() then c.conn:close() end
+    if c.fresh or c:expecting() or self.loop.parked(c.task) and c.reader:at_hand() == 0 then c.conn:close() end
   end
   await(self, function() return not others_open(self) end, self.loop.now() + (grace or 10))
   return self:close()

@@ -495,14 +495,6 @@ local function put(writer, response, head, body, length, framing, silent)
   return writer:flush()
 end
 
--- The commonest answer by far, a string with at most a status, comes to the same sooner.
-local function is_plain(response, about)
-  local status = response.status
-  return type(response.body) == "string" and response.headers == nil and about.keep_alive ~= false
-    and (status == nil or status == 200 or status == 404) and about.method ~= "HEAD" and about.method ~= "CONNECT"
-    and not (about.http10 or response.reason_phrase or response.stream or response.multipart or response.trailers)
-end
-
 local length_lines = {} -- the last line of a head, by the body's length; of small ones only
 
 local function length_line(n)
@@ -513,14 +505,20 @@ local function length_line(n)
   return line
 end
 
--- The pieces leave from where they lie: not a string is made.
-local function write_plain(writer, response, about)
-  local body = response.body
-  local first, date_field, last = status_line(response.status or 200), date_line(), length_line(#body)
-  if about ~= always then about.head_bytes, about.framing = #first + #date_field + #last, "length" end
-  local ok, message, code = writer:send(first, date_field, last, body)
-  if ok then return true end
-  return nil, message, code, true
+--- The commonest answer by far, a string with at most a status, to a request that asks for nothing special, comes to
+-- the same sooner: not a string is made. → nil: the response is another one; true; false, code. May yield; flushes.
+---@param writer partline.Writer
+---@param response table
+---@return boolean|nil
+---@return string? code
+function writing.write_plain(writer, response)
+  local body, status = response.body, response.status
+  if type(body) ~= "string" or response.headers ~= nil or status and status ~= 200 and status ~= 404
+    or response.reason_phrase or response.stream or response.multipart or response.trailers or response.upgrade then
+    return nil
+  end
+  local ok, _, code = writer:send(status_line(status or 200), date_line(), length_line(#body), body)
+  return ok and true, code
 end
 
 --- Writes a response: `status` (200), `reason_phrase`, `headers`, and `body` (string, Reader, file handle or function
@@ -538,7 +536,6 @@ end
 ---@return boolean? begun whether bytes were sent before it failed
 function writing.write_response(writer, response, about)
   about = about or always
-  if is_plain(response, about) then return write_plain(writer, response, about) end
   local body, length, kind = response_body(response)
   if body == false then return nil, length, kind end
   local head, framing, keep_alive

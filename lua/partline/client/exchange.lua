@@ -32,14 +32,14 @@ end
 local function read_head(c, job, on_interim)
   local parser = parser_of(job.opts)
   while true do
-    local response, framing, length, keep_alive, _, upgrade = parser.head:read(c.reader, "response", job.method)
-    if not response then return nil, framing, length end
+    local response, told, code = parser.head:read(c.reader, "response", job.method)
+    if not response then return nil, told, code end
     c.heard = true
     local status = response.status
     if status >= 200 or status == 101 then
       local about = c.about -- one at a time: the table stays with the connection
-      about.framing, about.limits, about.keep_alive, about.upgrade = framing, parser.limits, keep_alive, upgrade
-      about.body_spared = false
+      about.framing, about.keep_alive, about.upgrade = told.framing, told.keep_alive, told.upgrade
+      about.limits, about.body_spared = parser.limits, false
       return response, about
     end
     if on_interim then on_interim(response) end
