@@ -130,8 +130,11 @@ describe("the client sends", function()
     end)
     assert.equal('{"a":"x"}', body)
     assert.equal("application/json", head.headers["Content-Type"])
-    assert.equal('{"a":"x"}', select(2, seen_by({ body = { a = "x" }, headers = {
-      ["content-type"] = "application/json" } }, "POST")))
+    for _, headers in ipairs {
+      { ["content-type"] = "application/json" }, { { "CONTENT-TYPE", "Application/JSON; charset=utf-8" } },
+    } do
+      assert.equal('{"a":"x"}', select(2, seen_by({ body = { a = "x" }, headers = headers }, "POST")))
+    end
   end)
 
   it("multipart bodies, with exact length or in chunks", function()
