@@ -373,6 +373,37 @@ end)
 
 -- ---- requests ----
 
+describe("build.content", function()
+  it("with a length is so many bytes of whatever it is", function()
+    local function built() return build.multipart({ { name = "a", content = "1" } }, { boundary = "B" }) end
+    local whole = bytes_of(built())
+    for _, case in ipairs {
+      { "foobar", "foo", true }, { 123456, "123", true }, { built(), whole:sub(1, 3), true },
+      { io.open("LICENSE", "rb"), "MIT", true }, { reader.from_string("foobar"), "foo", false },
+      { function() return "foobar" end, "foo", false },
+    } do
+      local content = build.content(case[1], 3)
+      assert.equal(3, content.length)
+      assert.equal(case[3], content.again)
+      for _ = 1, content.again and 2 or 1 do
+        assert.equal(("PUT / HTTP/1.1\r\nContent-Length: 3\r\n\r\n%s"):format(case[2]),
+          (written(message.write_request, { method = "PUT", target = "/", body = content.open(), length = 3 })))
+      end
+    end
+    assert.equal("", build.content("foobar", 0).open())
+    assert.equal("foobar", build.content("foobar", 6).open())
+    local bytes, _, code = build.content("foo", 6).open():read("a")
+    assert.is_nil(bytes)
+    assert.equal("unexpected-eof", code)
+  end)
+
+  it("raises for what is no length", function()
+    for _, length in ipairs { -1, 1.5, "3", true, {} } do
+      assert.error_matches(function() build.content("foobar", length) end, "length must be a non%-negative integer")
+    end
+  end)
+end)
+
 describe("message.write_request", function()
   local function request(r)
     local bytes, ok, text, code = written(message.write_request, r)
@@ -421,6 +452,21 @@ describe("message.write_request", function()
     }
     assert.is_falsy(ok)
     assert.equal("unexpected-eof", code)
+  end)
+
+  it("sends no more of a multipart body than was told", function()
+    local function put(length, content)
+      local body = build.multipart({ { name = "a", content = content } }, { boundary = "B" })
+      return request { method = "PUT", target = "/", headers = { ["Content-Length"] = length }, body = body }
+    end
+    local function pieces() return io.popen("printf 1") end -- of no known length
+    local whole = '--B\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--B--\r\n'
+    for _, length in ipairs { #whole, 5 } do
+      assert.equal(("PUT / HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s"):format(length, whole:sub(1, length)),
+        put(length, pieces()))
+    end
+    assert.equal("unexpected-eof", select(3, put(#whole + 1, pieces())))
+    assert.equal("invalid-header-value", select(3, put(5, "1")))
   end)
 
   it("writes to objects and files as well", function()

@@ -1,4 +1,4 @@
--- The client's helpers alone: which proxy, which certificate, which content coding.
+-- The client's helpers alone: which proxy, which certificate, which content coding, which JSON library.
 
 local reader = require "partline.reader"
 local splits = require "spec.support.splits"
@@ -166,5 +166,55 @@ describe("content codings", function()
     end)
     assert.equal("gzip, deflate", seen[1].head.headers["Accept-Encoding"])
     assert.is_nil(seen[3].head.headers["Accept-Encoding"])
+  end)
+end)
+
+describe("JSON", function()
+  local coding = require "partline.client.coding"
+  local libraries = { "cjson", "dkjson" }
+
+  -- With only one of them to be found.
+  local function with_library(wanted, f)
+    local loaded, preload = package.loaded, package.preload
+    local before = {}
+    for _, name in ipairs(libraries) do
+      before[name] = loaded[name]
+      if name ~= wanted then loaded[name], preload[name] = nil, function() error("not here") end end
+    end
+    coding.forget()
+    local ok, err = pcall(f)
+    for _, name in ipairs(libraries) do loaded[name], preload[name] = before[name], nil end
+    coding.forget()
+    if not ok then error(err, 0) end
+  end
+
+  for _, library in ipairs(libraries) do
+    it("means the same when " .. library .. " reads it", function()
+      if not pcall(require, library) then return pending(library .. " is not installed") end
+      with_library(library, function()
+        local value = coding.from_json [[
+          { "none": null, "list": [1, null, { "none": null }, false], "whole": 10, "half": 0.5, "power": 1e1,
+            "large": 9007199254740991, "larger": 1e60, "text": "\u00e9 \u2603\n", "null": "null" } ]]
+        assert.same({ [1] = 1, [3] = {}, [4] = false }, value.list)
+        value.list = nil
+        assert.same({ whole = 10, half = 0.5, power = 10, large = 9007199254740991, larger = 1e60,
+          text = "é ☃\n", null = "null" }, value)
+        for _, name in ipairs { "whole", "power", "large" } do assert.equal("integer", math.type(value[name]), name) end
+        assert.same({}, { coding.from_json "null" }) -- no value, and no error
+        assert.equal(1, coding.from_json "1\nnull\n")
+        local none, why, code = coding.from_json '{ "a": '
+        assert.is_nil(none)
+        assert.is_nil(why:find("coding.lua", 1, true), why)
+        assert.equal("bad-json", code)
+        assert.same({ a = { "b" } }, coding.from_json(coding.to_json { a = { "b" } }))
+      end)
+    end)
+  end
+
+  it("needs one of them", function()
+    with_library("neither", function()
+      assert.equal("json-unavailable", select(3, coding.from_json "1"))
+      assert.equal("json-unavailable", select(3, coding.to_json {}))
+    end)
   end)
 end)

@@ -130,8 +130,11 @@ describe("the client sends", function()
     end)
     assert.equal('{"a":"x"}', body)
     assert.equal("application/json", head.headers["Content-Type"])
-    assert.equal('{"a":"x"}', select(2, seen_by({ body = { a = "x" }, headers = {
-      ["content-type"] = "application/json" } }, "POST")))
+    for _, headers in ipairs {
+      { ["content-type"] = "application/json" }, { { "CONTENT-TYPE", "Application/JSON; charset=utf-8" } },
+    } do
+      assert.equal('{"a":"x"}', select(2, seen_by({ body = { a = "x" }, headers = headers }, "POST")))
+    end
   end)
 
   it("multipart bodies, with exact length or in chunks", function()
@@ -348,12 +351,16 @@ describe("a response in memory", function()
     end
   end)
 
-  it("stays text when an error is not JSON", function()
-    with(always("HTTP/1.1 500 No\r\nContent-Length: 6\r\n\r\n<html>"), function(s)
-      local response = assert(s.client.get(s.url, { as = "json" }))
-      assert.equal(500, response.status)
-      assert.equal("<html>", response.body)
-    end)
+  it("stays text when an error or a redirect that is not followed is not JSON", function()
+    for _, status in ipairs { 500, 302 } do
+      local head = "HTTP/1.1 " .. status .. " No\r\nLocation: /there\r\nContent-Length: 6\r\n\r\n"
+      with(always(head .. "<html>"), function(s)
+        local response = assert(s.client.get(s.url, { as = "json", follow_redirects = false }))
+        assert.equal(status, response.status)
+        assert.equal("/there", response.headers.Location)
+        assert.equal("<html>", response.body)
+      end)
+    end
   end)
 end)
 

@@ -36,6 +36,21 @@ local function of_reader(r)
   return { length = r:length(), again = false, open = function() return r end }
 end
 
+-- So many bytes of a content. Who sends a Reader stops at its length; what goes out as a whole is cut here.
+local function cut(content, length)
+  local n = math.type(length) and math.tointeger(length)
+  if not n or n < 0 then error("length must be a non-negative integer", 4) end
+  local open, whole = content.open, content.built ~= nil
+  return {
+    length = n, given = true, again = content.again,
+    open = function()
+      local x = open()
+      if type(x) == "string" then return n <= #x and x:sub(1, n) or class.limit(class.string(x), n, true) end
+      return whole and class.limit(x, n, true) or x
+    end,
+  }
+end
+
 --- Whatever may be a body: a string, number, Reader, file handle, function (LTN12 sources are functions), an object
 -- with `read` or `receive`, or what `build` gives. `length`: so many bytes are taken.
 ---@param x any
@@ -60,8 +75,7 @@ function build.content(x, length)
   else
     error("a body must be a string, Reader, file, function or object with read, not a " .. kind, 3)
   end
-  if length then content.length, content.given = length, true end
-  return content
+  return length == nil and content or cut(content, length)
 end
 
 -- ---- names and heads of parts ----

@@ -177,8 +177,8 @@ end
 local function as_json(response, text)
   local value, why, code = coding.from_json(text)
   if value == nil and why then
-    if response.status < 400 then return nil, why, code end
-    value = text -- what went wrong matters more than how it is told
+    if response.status < 300 then return nil, why, code end
+    value = text -- what went wrong, or where to go, matters more than how it is told
   end
   response.body = value
   return response

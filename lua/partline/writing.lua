@@ -194,8 +194,9 @@ end
 -- Sends what is left of a body after the head.
 local function write_body(writer, body, length, chunked, trailers)
   if type(body) == "table" then
-    if not chunked then return body.write_to(writer) end
-    body = body.reader
+    local whole = length == nil or length == body.length -- write_to counts nothing
+    if whole and not chunked then return body.write_to(writer) end
+    body = body.again and body.again() or body.reader
   end
   if type(body) == "string" then
     if not chunked then return writer:write(body) end

@@ -93,11 +93,30 @@ end
 
 -- ---- JSON ----
 
+local EXACT = 2.0 ^ 53 -- beyond it a double does not tell which integer it was
+
+-- lua-cjson has a value of its own for null, and its older releases have no integers; dkjson goes by how a number is
+-- written. Programs need not know which of them is installed.
+local function plain(value)
+  local kind = type(value)
+  if kind == "number" then return value >= -EXACT and value <= EXACT and math.tointeger(value) or value end
+  if kind == "userdata" then return nil end -- null
+  if kind ~= "table" then return value end
+  for key, inner in next, value do
+    if type(inner) ~= "string" then value[key] = plain(inner) end
+  end
+  return value
+end
+
 -- → encode, decode of whatever is installed; decode raises, or returns nil and a message.
 local function json()
   local cjson = optional("cjson")
   if cjson then
-    return cjson.encode, function(text) return cjson.decode(text) end
+    return cjson.encode, function(text)
+      local ok, value = pcall(cjson.decode, text)
+      if not ok then error(value, 0) end
+      return plain(value)
+    end
   end
   local dkjson = optional("dkjson")
   if not dkjson then return nil end
@@ -105,7 +124,7 @@ local function json()
     local value, at, message = dkjson.decode(text)
     if message then error(message, 0) end
     if text:find("%S", at) then error("text behind the value", 0) end
-    return value
+    return plain(value)
   end
 end
 

@@ -245,8 +245,11 @@ local function check_body(opts)
   if opts.body == nil and opts.multipart == nil and opts.form == nil then return end
   local n = (opts.body ~= nil and 1 or 0) + (opts.multipart and 1 or 0) + (opts.form and 1 or 0)
   if n > 1 then error("only one of body, multipart and form can be sent", 4) end
-  local json = opts.as == "json" or tostring(headers_of.get(opts.headers, "content-type")):lower():find("json", 1, true)
-  if is_plain_table(opts.body) and not json then error("a table as body needs as = 'json'", 4) end
+  if opts.as == "json" or not is_plain_table(opts.body) then return end
+  local own = fields_of(opts.headers)
+  if not tostring(own["content-type"]):lower():find("json", 1, true) then
+    error("a table as body needs as = 'json'", 4)
+  end
 end
 
 local function prepare(job, route)
