@@ -23,6 +23,7 @@
 #if defined(__linux__)
 #define LPL_EPOLL 1
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #endif
 
 #if defined(__APPLE__) || defined(__FreeBSD__) || defined(__NetBSD__) || defined(__OpenBSD__) || defined(__DragonFly__)
@@ -73,12 +74,13 @@ typedef struct backend {        /* each function answers 0 or an errno value */
   int (*attach) (poller *p, int fd);
   int (*want) (poller *p, int fd, int mode);
   int (*detach) (poller *p, int fd);
-  int (*wait) (poller *p, int ms);      /* appends to out; -1 waits for ever */
+  int (*wait) (poller *p, double seconds);      /* appends to out; less than 0 waits for ever */
 } backend;
 
 struct poller {
   const backend *be;            /* NULL: closed, or not yet open */
   int fd;                       /* the epoll or kqueue descriptor, -1 if there is none */
+  int coarse;                   /* epoll: the kernel knows milliseconds only */
   lua_Alloc alloc;
   void *ud;
   fdinfo *info;                 /* indexed by descriptor */
@@ -162,6 +164,21 @@ static void report_always (poller *p) {
 /* == memory and bookkeeping ==} */
 
 
+/* {== time == */
+
+/* As milliseconds, rounded up so that a timer never finds itself too early; -1: for ever. */
+static int millis (double seconds) {
+  double ms = seconds * 1000.0;
+  int whole;
+  if (seconds < 0) return -1;
+  if (ms >= INT_MAX) return INT_MAX;
+  whole = (int)ms;
+  return whole < ms ? whole + 1 : whole;
+}
+
+/* == time ==} */
+
+
 #if defined(LPL_EPOLL)
 /* {== epoll == */
 
@@ -231,9 +248,25 @@ static void ep_fired (poller *p, int fd, int bits) {
   if (left != 0 && ep_arm(p, fd, left) == 0) set_flag(p, fd, left);
 }
 
-static int ep_wait (poller *p, int ms) {
+/* epoll_pwait2 (Linux 5.11) knows nanoseconds: a millisecond that is rounded up is half of one too late in the mean. */
+static int ep_call (poller *p, struct epoll_event *raw, int room, double seconds) {
+#if defined(SYS_epoll_pwait2)
+  if (seconds > 0 && seconds < INT_MAX && !p->coarse) {
+    long long time[2];          /* as the kernel's timespec is everywhere */
+    int n;
+    time[0] = (long long)seconds;
+    time[1] = (long long)((seconds - (double)time[0]) * 1e9);
+    n = (int)syscall(SYS_epoll_pwait2, p->fd, raw, room, time, NULL, (size_t)0);
+    if (n >= 0 || (errno != ENOSYS && errno != EPERM)) return n;
+    p->coarse = 1;              /* an old kernel, or a sandbox */
+  }
+#endif
+  return epoll_wait(p->fd, raw, room, millis(seconds));
+}
+
+static int ep_wait (poller *p, double seconds) {
   struct epoll_event raw[MAX_EVENTS];
-  int i, n = epoll_wait(p->fd, raw, MAX_EVENTS - p->nout, ms);
+  int i, n = ep_call(p, raw, MAX_EVENTS - p->nout, seconds);
   if (n < 0) return errno;
   for (i = 0; i < n; i++) {
     int fd = raw[i].data.fd, bits = ep_bits(raw[i].events);
@@ -302,13 +335,16 @@ static int kq_bits (const struct kevent *ev) {
   return bits;
 }
 
-static int kq_wait (poller *p, int ms) {
+static int kq_wait (poller *p, double seconds) {
   struct kevent raw[MAX_EVENTS];
-  struct timespec ts;
+  struct timespec ts = {0, 0};
   int i, n;
-  ts.tv_sec = ms / 1000;
-  ts.tv_nsec = (long)(ms % 1000) * 1000000L;
-  n = kevent(p->fd, NULL, 0, raw, MAX_EVENTS - p->nout, ms < 0 ? NULL : &ts);
+  if (seconds > INT_MAX) seconds = INT_MAX;
+  if (seconds > 0) {
+    ts.tv_sec = (time_t)seconds;
+    ts.tv_nsec = (long)((seconds - (double)ts.tv_sec) * 1e9);
+  }
+  n = kevent(p->fd, NULL, 0, raw, MAX_EVENTS - p->nout, seconds < 0 ? NULL : &ts);
   if (n < 0) return errno;
   for (i = 0; i < n; i++) {
     int fd = (int)raw[i].ident, bits = kq_bits(&raw[i]);
@@ -378,9 +414,9 @@ static void pl_fired (poller *p, size_t i) {
 }
 
 /* Closes the gaps in order, so that with more ready than MAX_EVENTS the oldest come first. */
-static int pl_wait (poller *p, int ms) {
+static int pl_wait (poller *p, double seconds) {
   size_t i, kept = 0;
-  if (poll(p->set, (nfds_t)p->nset, ms) < 0) return errno;
+  if (poll(p->set, (nfds_t)p->nset, millis(seconds)) < 0) return errno;
   for (i = 0; i < p->nset; i++) {
     if (p->set[i].revents != 0 && p->nout < MAX_EVENTS) pl_fired(p, i);
     if (p->set[i].events == 0) p->info[p->set[i].fd].slot = 0;
@@ -446,17 +482,12 @@ static int to_mode (lua_State *L, int arg) {
   return modes[luaL_checkoption(L, arg, NULL, names)];
 }
 
-/* Seconds as milliseconds, rounded up so that a timer never finds itself too early; -1 for nil. */
-static int to_millis (lua_State *L, int arg) {
-  double s, ms;
-  int whole;
+/* Seconds; -1 for nil. */
+static double to_seconds (lua_State *L, int arg) {
+  double s;
   if (lua_isnoneornil(L, arg)) return -1;
   s = luaL_checknumber(L, arg);
-  if (!(s > 0)) return 0;
-  ms = s * 1000.0;
-  if (ms >= INT_MAX) return INT_MAX;
-  whole = (int)ms;
-  return whole < ms ? whole + 1 : whole;
+  return s > 0 ? s : 0;
 }
 
 static double monotonic (void) {
@@ -564,11 +595,12 @@ static int push_events (lua_State *L, const poller *p, int table) {
 ** entries behind them stay. 0 after the time or a signal. bits: 1 readable, 2 writable, 4 the peer has ended its side. */
 static int p_wait (lua_State *L) {
   poller *p = to_poller(L);
-  int ms = to_millis(L, 2), err = 0;
+  double seconds = to_seconds(L, 2);
+  int err = 0;
   luaL_checktype(L, 3, LUA_TTABLE);
   p->nout = 0;
   report_always(p);
-  if (p->nout < MAX_EVENTS) err = p->be->wait(p, p->nout > 0 ? 0 : ms);
+  if (p->nout < MAX_EVENTS) err = p->be->wait(p, p->nout > 0 ? 0 : seconds);
   if (err != 0 && err != EINTR) return fail(L, err);
   return push_events(L, p, 3);
 }
@@ -617,7 +649,7 @@ static int l_wait_fd (lua_State *L) {
   s.fd = to_fd(L, 1);
   s.events = to_mode(L, 2) == READ ? POLLIN : POLLOUT;
   s.revents = 0;
-  n = poll_one(&s, to_millis(L, 3));
+  n = poll_one(&s, millis(to_seconds(L, 3)));
   if (n < 0) return fail(L, errno);
   if (s.revents & POLLNVAL) return fail(L, EBADF);
   lua_pushboolean(L, n > 0);
@@ -628,7 +660,7 @@ static int l_wait_fd (lua_State *L) {
 static int l_sleep (lua_State *L) {
   struct pollfd s = { -1, 0, 0 };         /* poll(2) passes over a negative descriptor */
   luaL_checknumber(L, 1);
-  (void)poll_one(&s, to_millis(L, 1));
+  (void)poll_one(&s, millis(to_seconds(L, 1)));
   return 0;
 }
 
