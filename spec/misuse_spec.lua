@@ -16,6 +16,11 @@ local form = "--b\r\nContent-Disposition: form-data; name=a\r\nX: one\r\n two\r\
 local request = "GET / HTTP/1.1\r\nHost: h\r\nA: b\r\nA: c\r\n\r\n"
 local chunked = "5\r\nhello\r\n0\r\nA: b\r\nC: d\r\n\r\n"
 
+-- The function that serves plain requests, and what it shares with its server.
+local function serve_of(handler)
+  return head.server(head.new(), true, handler or function() return "hi" end, function(err) return err end, {})
+end
+
 local function closed(object)
   object:close()
   return object
@@ -54,6 +59,7 @@ local function objects()
     writer["function"](function() return true end), closed(writer["function"](print)),
     writer.socket(nil, -1, function() return nil, "no", "timeout" end),
     poll.new(), closed(poll.new("poll")), head.new(), parser_of(request), head.wrap {}, io.tmpfile(),
+    select(2, serve_of()),
     setmetatable({}, { __index = error, __tostring = error, __len = error, __call = error }),
     setmetatable({}, getmetatable(part.content)), setmetatable({}, getmetatable(part.headers)),
     assert(head.new():read(reader.string(request), "request")), coroutine.create(print),
@@ -76,7 +82,7 @@ local function functions()
   add("core", core)
   local _, _, _, closer = multipart.parts(reader.string(form), "b", true)
   for name, object in pairs { reader = reader.string(""), writer = writer["function"](print), poller = poll.new(),
-    head = head.new(), fields = head.wrap {}, closer = closer } do
+    head = head.new(), fields = head.wrap {}, closer = closer, lane = select(2, serve_of()) } do
     add(name, getmetatable(object))
   end
   local m = assert(head.new():read(reader.string(request), "request"))
@@ -84,6 +90,7 @@ local function functions()
     add(name, t)
   end
   found["parts"] = multipart.parts(reader.string(form), "b", true)
+  found["serve"] = serve_of()
   found["lines"] = reader.string("a\nb"):lines()
   found["source"] = reader.string("abc"):source()
   for _, waits in ipairs { "core.poll.sleep", "core.poll.wait_fd", "poller.wait" } do found[waits] = nil end

@@ -496,6 +496,92 @@ describe("a response", function()
   end)
 end)
 
+-- Plain requests with plain answers are served in C, the others in Lua, and so is everything where there is a log: the
+-- bytes have to be the same.
+describe("a plain answer", function()
+  local answers = {
+    ["a string"] = "hello", ["an empty string"] = "", ["a body"] = { body = "hello" },
+    ["a status"] = { status = 404, body = "none" }, ["a status of our own"] = { status = 299, body = "?" },
+    ["no content"] = { status = 204, body = "" }, ["reset content"] = { status = 205, body = "" },
+    ["not modified"] = { status = 304, body = "" }, ["only a status"] = { status = 200 },
+    ["nothing at all"] = {}, ["a number as body"] = { body = 5 }, ["a float"] = { status = 200.0, body = "x" },
+    ["a status too low"] = { status = 42, body = "x" }, ["a status too high"] = { status = 1000, body = "x" },
+    ["an interim status"] = { status = 100, body = "x" }, ["a status in words"] = { status = "OK", body = "x" },
+    ["a field more"] = { body = "x", note = "y" }, ["a list"] = { "x", body = "y" },
+    ["headers"] = { body = "x", headers = { ["X-One"] = "1" } }, ["a reason"] = { body = "x", reason_phrase = "Fine" },
+    ["a long body"] = { body = ("x"):rep(5000) }, ["64 KiB"] = { body = ("x"):rep(65536) },
+    ["more than 64 KiB"] = { body = ("x"):rep(65537) }, ["3 MiB"] = ("y"):rep(3 << 20),
+    ["an object"] = setmetatable({}, { __index = { status = 404, body = "inherited" } }),
+    ["an object of its own"] = setmetatable({ body = "own" }, { __index = { status = 404 } }),
+    ["a number"] = 5, ["a stream"] = { stream = function(write) write("s") end },
+    ["bytes of all kinds"] = { body = "\0\r\n\255" },
+  }
+  local requests = {
+    once = LAST, twice = get() .. LAST, head = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n" .. LAST,
+    old = "GET / HTTP/1.0\r\n\r\n", ["a body"] = sized("abc") .. LAST,
+    garbage = get() .. "\1\r\n\r\n",
+  }
+  local function undated(bytes) return (bytes:gsub("\r\nDate: [^\r]*", "\r\nDate: now")) end
+
+  for name, response in pairs(answers) do
+    it("is the same with and without a log: " .. name, function()
+      for kind, bytes in pairs(requests) do
+        local logged = bytes_of(always(response), bytes, { log = function() end, may_fail = true })
+        assert.equal(undated(logged), undated(bytes_of(always(response), bytes, { may_fail = true })), kind)
+      end
+    end)
+  end
+
+  it("has the Date of now", function()
+    local value = answer(always("x"), LAST).headers.Date
+    local before, day = os.time(), "!%a, %d %b %Y %H:%M:%S GMT"
+    local near = {}
+    for back = 0, 2 do near[os.date(day, before - back)] = true end
+    assert.is_true(near[value], value)
+  end)
+
+  it("does not depend on what the handler does to the request", function()
+    local function change(request)
+      request.method = request.method == "HEAD" and "GET" or "HEAD"
+      return "hello"
+    end
+    local got = bytes_of(change, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n" .. LAST)
+    assert.equal(1, select(2, got:gsub("hello", "")))
+    assert.equal("hello", got:sub(-5))
+  end)
+
+  it("waits for its turn behind a handler that waits", function()
+    serving.run(function(request)
+      if request.path == "/slow" then partline.sleep(0.05) end
+      return request.path
+    end, nil, function(t)
+      local slow, c = t.connect(), t.connect()
+      slow:send(get("/slow"), get("/1"), get("/2"))
+      c:send(get("/other"))
+      assert.equal("/other", c:response().body)
+      for _, path in ipairs { "/slow", "/1", "/2" } do assert.equal(path, slow:response().body) end
+      assert.equal(4, t.server:stats().requests)
+    end)
+  end)
+
+  it("counts its request before the handler runs, and tells of all its failures", function()
+    local counted
+    serving.run(function(request)
+      if request.path == "/count" then return tostring(counted()) end
+      error(request.path == "/object" and { status = 403, message = "no" } or "plain failure", 0)
+    end, { may_fail = true }, function(t)
+      counted = function() return t.server:stats().requests end
+      local c = t.connect()
+      c:send(get("/count"), get("/object"), get("/text"), get("/count"))
+      assert.equal("1", c:response().body)
+      assert.equal(403, c:response().status)
+      assert.equal(500, c:response().status)
+      assert.equal("4", c:response().body)
+      assert.equal(1, #t.failures)
+    end)
+  end)
+end)
+
 describe("100-continue", function()
   local EXPECT = "Expect: 100-continue\r\n"
 

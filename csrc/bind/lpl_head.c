@@ -1,10 +1,7 @@
 /* The read of a request or response head from a Reader. */
 #include <string.h>
 
-#include "lpl_message.h"
-#include "lpl_source.h"
-
-#define HEAD "partline.head"
+#include "lpl_head.h"
 
 /* A parser of heads: one will do for many connections. */
 typedef struct lpl_head {
@@ -18,6 +15,7 @@ typedef struct lpl_head {
 enum { UV_MEMORY = 1 };
 
 typedef struct lpl_memory {
+  const lpl_head *owner;
   pl_head h;
   pl_field field[1]; /* max.fields of them */
 } lpl_memory;
@@ -36,17 +34,9 @@ static int head_new (lua_State *L) {
   lpl_head *head = lpl_newuserdata(L, sizeof *head, UV_MEMORY);
   head->max = max;
   head->simd = lpl_simd();
-  luaL_setmetatable(L, HEAD);
+  luaL_setmetatable(L, LPL_HEAD);
   return 1;
 }
-
-/* What a read is about, and where on the stack things stand. */
-typedef struct lpl_read {
-  int self, from, shared, memory;
-  pl_head_kind kind;
-  pl_asked asked;
-  bool late;
-} lpl_read;
 
 /* message, about. The head's bytes are the string on the top. */
 static int push_message (lua_State *L, const lpl_read *a, const pl_head *h, const pl_frame *f) {
@@ -92,7 +82,8 @@ static void borrow (lua_State *L, const lpl_read *a, const lpl_head *self) {
   lpl_getuv(L, a->self, UV_MEMORY);
   if (lua_isnil(L, -1)) {
     lua_pop(L, 1);
-    lpl_newuserdata(L, sizeof(lpl_memory) + self->max.fields * sizeof(pl_field), 0);
+    lpl_memory *m = lpl_newuserdata(L, sizeof *m + self->max.fields * sizeof(pl_field), 0);
+    m->owner = self;
   } else {
     lua_pushnil(L);
     lpl_setuv(L, a->self, UV_MEMORY);
@@ -114,8 +105,12 @@ static lpl_memory *memory (lua_State *L, const lpl_read *a, lpl_reader *r) {
   return m;
 }
 
-/* One go at a head: the number of answers, or LPL_WAIT. */
-static int read_once (lua_State *L, const lpl_read *a, lpl_reader *r) {
+bool lpl_is_memory (lua_State *L, int idx, int head) {
+  const lpl_memory *m = lua_touserdata(L, idx);
+  return lua_rawlen(L, idx) >= sizeof *m && m->owner == lua_touserdata(L, head);
+}
+
+int lpl_read_once (lua_State *L, const lpl_read *a, lpl_reader *r) {
   lpl_memory *m = memory(L, a, r);
   int n = m ? read_step(L, a, &m->h, r) : LPL_WAIT;
   if (n == LPL_WAIT) return n;
@@ -133,7 +128,7 @@ static int read_k (lua_State *L, int status, lua_KContext kind) {
   a.asked = lpl_asked(lua_tostring(L, METHOD));
   if (status == LUA_YIELD) lpl_wait_end(L, FROM);
   for (;;) {
-    int n = read_once(L, &a, r);
+    int n = lpl_read_once(L, &a, r);
     if (n != LPL_WAIT) return n;
     lua_callk(L, lpl_wait_begin(L, FROM), LPL_WAIT_RESULTS, kind, read_k);
     lpl_wait_end(L, FROM);
@@ -145,7 +140,7 @@ static int read_k (lua_State *L, int status, lua_KContext kind) {
 static int head_read (lua_State *L) {
   static const char *const roles[] = {"request", "response", NULL};
   static const pl_head_kind kinds[] = {PL_REQUEST, PL_RESPONSE};
-  luaL_checkudata(L, SELF, HEAD);
+  luaL_checkudata(L, SELF, LPL_HEAD);
   lpl_checkreader(L, FROM);
   int role = luaL_checkoption(L, ROLE, NULL, roles);
   luaL_checkstack(L, 24, NULL);
@@ -154,49 +149,15 @@ static int head_read (lua_State *L) {
   return read_k(L, LUA_OK, (lua_KContext)kinds[role]);
 }
 
-/* The stack and the upvalues of what head.taker gives. */
-enum { TAKE_FROM = 1, TAKE_MEMORY, TAKE_WOKEN };
-enum { UP_HEAD = 1, UP_SHARED, UP_READER, UP_LATE, UP_COUNT = UP_LATE };
-
-/* take(reader, held, woken): request, about | false, held, pass: somebody has to wait | nil at a clean end | nil,
-   message, code. held: what was held before, the memory of half a head, or nil. woken: somebody has waited since. pass:
-   nothing is lacking, but the others should have their turn. Never yields. */
-static int take (lua_State *L) {
-  if (!lua_getmetatable(L, TAKE_FROM) || !lua_rawequal(L, -1, lua_upvalueindex(UP_READER)))
-    return luaL_argerror(L, TAKE_FROM, "reader expected");
-  lua_settop(L, TAKE_WOKEN);
-  lpl_reader *r = lua_touserdata(L, TAKE_FROM);
-  luaL_argcheck(L, r->src == &lpl_from_socket, TAKE_FROM, "reader of a socket expected");
-  lpl_read a = {lua_upvalueindex(UP_HEAD), TAKE_FROM,  lua_upvalueindex(UP_SHARED), TAKE_MEMORY,
-                PL_REQUEST,                PL_ASKED_OTHER, lua_toboolean(L, lua_upvalueindex(UP_LATE))};
-  if (lua_toboolean(L, TAKE_WOKEN)) lpl_socket_woken(r);
-  int n = read_once(L, &a, r);
-  if (n != LPL_WAIT) return n;
-  lua_pushboolean(L, 0);
-  lua_pushvalue(L, TAKE_MEMORY);
-  lua_pushboolean(L, !lpl_socket_drained(r));
-  return 3;
-}
-
-/* head.taker(head, late): take for the requests of Readers of sockets, with this head's memory and limits. */
-static int head_taker (lua_State *L) {
-  luaL_checkudata(L, 1, HEAD);
-  lua_settop(L, 2);
-  lpl_push_shared(L);
-  luaL_getmetatable(L, LPL_READER);
-  lua_rotate(L, 2, 2); /* late comes last */
-  lua_pushcclosure(L, take, UP_COUNT);
-  return 1;
-}
-
 int lpl_open_head (lua_State *L) {
   static const luaL_Reg functions[] = {{"new", head_new},
-                                       {"taker", head_taker},
+                                       {"server", lpl_serve_new},
                                        {"wrap", lpl_headers_wrap},
                                        {"order", lpl_headers_order},
                                        {NULL, NULL}};
   lpl_open_message(L);
-  luaL_newmetatable(L, HEAD);
+  lpl_serve_open(L);
+  luaL_newmetatable(L, LPL_HEAD);
   lua_newtable(L); /* methods */
   lpl_push_shared(L);
   lua_pushcclosure(L, head_read, 1);

@@ -1,5 +1,6 @@
 /* Small pure functions: errors by code, the size line of a chunk, checks of what is about to be sent. */
 #include "lpl.h"
+#include "lpl_date.h"
 #include "pl_char.h"
 #include "pl_simd.h"
 
@@ -67,5 +68,7 @@ int lpl_open_text (lua_State *L) {
       {"is_trailer", is_trailer}, {"simd", simd}, {NULL, NULL},
   };
   luaL_newlib(L, functions);
+  lpl_push_date_line(L); /* text.date_line(): the Date field line of this second */
+  lua_setfield(L, -2, "date_line");
   return 1;
 }

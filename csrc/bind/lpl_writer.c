@@ -97,6 +97,34 @@ pl_got lpl_writer_flush (lpl_writer *w) {
   return send_now(w, NULL, 0, &taken);
 }
 
+bool lpl_writer_free (lpl_writer *w) {
+  return !w->through_call && pl_buf_len(&w->q) == 0 && w->run < FAIR_RUN && usable(w) == PL_END;
+}
+
+/* What is little goes in one piece: for the system that is less to look at. */
+static ssize_t send_slices (lpl_writer *w, pl_slice a, pl_slice b) {
+  char little[LITTLE];
+  if (a.n + b.n <= sizeof little) {
+    memcpy(little, a.p, a.n);
+    memcpy(little + a.n, b.p, b.n);
+    return send(w->fd, little, a.n + b.n, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  struct iovec io[2] = {{(void *)(uintptr_t)a.p, a.n}, {(void *)(uintptr_t)b.p, b.n}};
+  struct msghdr m = {.msg_iov = io, .msg_iovlen = 2};
+  return sendmsg(w->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+bool lpl_writer_send_both (lpl_writer *w, pl_slice a, pl_slice b) {
+  pl_got got = PL_END;
+  size_t gone = account(w, send_slices(w, a, b), &got);
+  if (gone == a.n + b.n) return true;
+  if (got == PL_FAIL) return false;
+  size_t first = gone < a.n ? gone : a.n;
+  bool kept = pl_buf_append(&w->q, a.p + first, a.n - first) && pl_buf_append(&w->q, b.p + (gone - first), b.n - (gone - first));
+  if (!kept) failed(w, PL_E_NO_MEMORY, 0);
+  return false;
+}
+
 int lpl_writer_wait_begin (lua_State *L, int idx) {
   lpl_writer *w = lua_touserdata(L, idx);
   luaL_checkstack(L, 8, NULL);
@@ -212,7 +240,7 @@ static int writer_send (lua_State *L) {
   lpl_writer *w = luaL_checkudata(L, 1, LPL_WRITER);
   int n = check_strings(L), arg = 2;
   char little[LITTLE];
-  bool direct = !w->through_call && pl_buf_len(&w->q) == 0 && w->run < FAIR_RUN && usable(w) == PL_END;
+  bool direct = lpl_writer_free(w);
   size_t all = direct ? join(L, n, little, sizeof little) : 0, gone = 0;
   if (all > 0) {
     pl_got got = PL_END;

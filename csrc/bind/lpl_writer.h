@@ -27,6 +27,12 @@ pl_got lpl_writer_put (lpl_writer *w, const char *p, size_t n, size_t *taken);
 /* Sends what was gathered. PL_END: all is sent | PL_MORE: wait, then call again | PL_FAIL. */
 pl_got lpl_writer_flush (lpl_writer *w);
 
+/* Can bytes be sent at once, behind nothing? */
+bool lpl_writer_free (lpl_writer *w);
+/* Sends both, of a free Writer; what the system does not take is gathered, for a flush, which also tells of a failure.
+   True when all is sent. */
+bool lpl_writer_send_both (lpl_writer *w, pl_slice a, pl_slice b);
+
 /* The two halves of a wait of the Writer at idx (absolute), around a lua_callk of three results. */
 int lpl_writer_wait_begin (lua_State *L, int idx);
 void lpl_writer_wait_end (lua_State *L, int idx);

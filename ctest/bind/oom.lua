@@ -287,10 +287,11 @@ end)
 case("request", function()
   local p = head.new { head = 4096, fields = 10, target = 100 }
   local r = reader.string(request)
-  local m, framing, length, keep_alive, expect, upgrade = again(p.read, p, r, "request")
+  local m, about = again(p.read, p, r, "request")
   assert(m.method == "POST" and m.target == "/a?b=c" and m.path == "/a" and m.query == "b=c")
   assert(m.protocol_version.minor == 1 and m.headers.ACCEPT == "a, b")
-  assert(framing == "length" and length == 3 and keep_alive and expect == "continue" and not upgrade)
+  assert(about.framing == "length" and m.length == 3 and about.keep_alive and about.expect == "continue")
+  assert(not (about.upgrade or about.http10 or about.plain))
   r = reader.string(request .. request)
   m = p:read(r, "request")
   local names, values = head.order(m.headers)
@@ -307,8 +308,8 @@ end)
 case("response, slowly", function()
   slowly(response, 16, function(up)
     local p = head.new()
-    local m, framing = must(p:read(up, "response", "GET"))
-    assert(m.status == 200 and m.reason_phrase == "Fine" and framing == "chunked")
+    local m, about = must(p:read(up, "response", "GET"))
+    assert(m.status == 200 and m.reason_phrase == "Fine" and about.framing == "chunked")
     assert(m.headers["Set-Cookie"][2] == "b" and m.headers.x == "one two")
     is("one two", select(2, head.order(m.headers))[3])
   end)
@@ -368,6 +369,44 @@ case("socket writer", function()
   is(w, w:send("a", 1, big))
   tool.shut(peer)
   fails("write-failed", w:write(big))
+end)
+
+case("serve", function()
+  local mine, peer = tool.pair()
+  local wait = function() return nil, "too late", "timeout" end
+  local r, w = reader.socket(nil, mine, wait, 1), writer.socket(nil, mine, wait, 1)
+  local answers = { "text", { status = 200, body = "table" }, { body = long }, { status = 204 } }
+  local asked = 0
+  local serve, lane = head.server(head.new(), true, function(request)
+    asked = asked + 1
+    if asked == 5 then error("no answer", 0) end
+    return request.method == "GET" and answers[asked]
+  end, function(err) return { value = err } end, { [200] = "HTTP/1.1 200 OK\r\n" })
+  -- A failure for want of memory ends the connection.
+  local function go(held, woken)
+    local what, about, result, served, failed, method = serve(r, w, held, woken)
+    if what == nil then must(what, about, result) end
+    if failed and type(result) == "string" then error("no-memory", 0) end -- what was raised, or of the second handler
+    return what, about, result, served, failed, method
+  end
+  local request = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+  tool.send(peer, request:rep(4) .. request:sub(1, 9))
+  local what, about, result, served, failed, method = go(nil, true)
+  is("/", what.target)
+  assert(about.plain and served and not failed and method == "GET")
+  is(204, result.status)
+  local held, pass
+  what, held, pass, served = go(nil, false)
+  assert(what == false and held ~= nil and not pass and not served)
+  tool.send(peer, request:sub(10) .. "GET / HTTP/1.0\r\n\r\n")
+  what, about, result, served, failed = go(held, true)
+  assert(what.target == "/" and about.plain and served and failed)
+  if result.value ~= "no answer" then error(result.value, 0) end
+  what, about, result, served = go(nil, false)
+  assert(what.target == "/" and not about.plain and about.http10 and result == nil and not served)
+  is(5, lane:requests())
+  tool.shut(peer)
+  is(nil, (serve(r, w, nil, true)))
 end)
 
 case("copy", function()

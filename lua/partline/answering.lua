@@ -134,15 +134,23 @@ local function normalize(result)
   return nil
 end
 
---- Calls `self.handler`. → its response, as a table, or one that tells of its failure.
+--- What becomes of what a handler returned, or of its `failure`. → a response, as a table.
+---@param ok boolean whether it returned
 ---@return table
-function answering.call(self, request)
-  local ok, result = xpcall(self.handler, failure, request)
-  if not ok then return answer_to(self, result, request) end
+function answering.settle(self, request, ok, result)
+  if not ok then -- without memory there is no `failure`
+    return answer_to(self, type(result) == "table" and result or { value = result }, request)
+  end
   local response = normalize(result)
   if response then return response end
   report(self, "the handler returned a " .. type(result) .. ", not a response", request)
   return plain(500)
+end
+
+--- Calls `self.handler`. → its response, as a table, or one that tells of its failure.
+---@return table
+function answering.call(self, request)
+  return answering.settle(self, request, xpcall(self.handler, failure, request))
 end
 
 answering.plain, answering.log_line, answering.failure, answering.report = plain, log_line, failure, report

@@ -32,8 +32,7 @@ end
 ---@return table
 function message.parser(limits, level)
   local given = options.limits(limits, (level or 1) + 1)
-  local head, late = core.head.new(head_limits(given)), given.late_headers
-  return { head = head, limits = given, late = late, take = core.head.taker(head, late) }
+  return { head = core.head.new(head_limits(given)), limits = given, late = given.late_headers }
 end
 
 local function body_reader(reader, framing, length, limits, lenient)

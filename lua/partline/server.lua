@@ -12,7 +12,7 @@ local writing = require("partline.writing")
 
 local errors = core.text.errors()
 local is_reader = core.reader.is
-local write_response, write_plain = writing.write_response, writing.write_plain
+local write_response = writing.write_response
 local plain, failure, report, count_error = answering.plain, answering.failure, answering.report, answering.count
 local answer_to, body_fault = answering.answer_to, answering.body_fault
 
@@ -200,16 +200,16 @@ local function answer(self, c, request, about, response, over)
   return true
 end
 
--- What an answer has to know, and may change.
-local function about_of(request, said)
-  return { method = request.method, http10 = said.http10, keep_alive = said.keep_alive, upgrade = said.upgrade }
+-- What an answer has to know, and may change. `method`: before the handler had the request.
+local function about_of(method, said)
+  return { method = method, http10 = said.http10, keep_alive = said.keep_alive, upgrade = said.upgrade }
 end
 
 -- `said`: what else the head says, shared by all that say the same. → whether the connection goes on.
 local function serve_request(self, c, request, said)
   local counts = self.counts
   counts.requests = counts.requests + 1
-  local about = about_of(request, said)
+  local about = about_of(request.method, said)
   if said.expect == "other" then return refuse(self, c, request, "expectation-failed") end
   local asked
   if said.framing ~= "none" then
@@ -219,24 +219,6 @@ local function serve_request(self, c, request, said)
   end
   local response = answering.call(self, request)
   return answer(self, c, request, about, response, asked and settle_expectation(c, request, response, asked))
-end
-
-local not_plain = { HEAD = true, CONNECT = true }
-
--- The same for a request that is `plain`: no body, and nothing that is not the rule.
-local function serve_plain(self, c, request, said)
-  local counts, method = self.counts, request.method
-  counts.requests = counts.requests + 1
-  local response = answering.call(self, request)
-  if not (not_plain[method] or self.stopping or self.opts.log) then
-    local sent, code = write_plain(c.writer, response)
-    if sent then return true end
-    if sent == false then
-      count_error(self, code)
-      return false
-    end
-  end
-  return answer(self, c, request, about_of(request, said), response)
 end
 
 -- ---- connections ----
@@ -281,22 +263,33 @@ local function park(self, c, held, pass)
   self.loop.park(c, not pass and c.fd, "r", deadline)
 end
 
+-- What `serve` has left to us. → whether the connection goes on.
+local function serve_rest(self, c, request, said, result, failed, method)
+  if request == true then -- an answer that the system did not take at once
+    local ok, _, code = c.writer:flush()
+    if not ok then count_error(self, code) end
+    return ok
+  end
+  if not said.plain then return serve_request(self, c, request, said) end
+  local response = answering.settle(self, request, not failed, result)
+  return answer(self, c, request, about_of(method, said), response)
+end
+
 -- Serves what has arrived. → whether the connection is over; else it is parked.
 local function serve_arrived(self, c)
-  local take, reader, woken = self.parser.take, c.reader, true
+  local serve, woken = self.serve, true
   for _ = 1, FAIR_REQUESTS do
-    local request, said, code = take(reader, c.held, woken)
+    local request, said, result, served, failed, method = serve(c.reader, c.writer, c.held, woken)
+    if c.head_deadline and (served or request) then c.fresh, c.held, c.head_deadline = false, nil, nil end
     if request == false then
-      park(self, c, said, code)
+      park(self, c, said, result)
       return false
     end
     if not request then
-      no_request(self, c, c.fresh, code)
+      no_request(self, c, c.fresh, result)
       return true
     end
-    if c.head_deadline then c.fresh, c.held, c.head_deadline = false, nil, nil end
-    local serve = said.plain and serve_plain or serve_request
-    if not serve(self, c, request, said) or self.stopping then return true end
+    if not serve_rest(self, c, request, said, result, failed, method) or self.stopping then return true end
     woken = false
   end
   park(self, c, nil, true)
@@ -441,6 +434,12 @@ local function others_open(self)
   return false
 end
 
+-- Is nothing lost by closing it?
+local function waits_in_vain(self, c)
+  if not c.direct then return c.fresh or c:expecting() end
+  return self.loop.parked(c.task) and (c.fresh or c.reader:at_hand() == 0)
+end
+
 --- No new connections; idle ones are closed, running handlers may finish within `grace` seconds (10), then they are
 -- cut off. In a task it returns when all is over; elsewhere it runs the loop until then. A handler may call it: its own
 -- answer is sent all the same.
@@ -449,10 +448,11 @@ end
 function Server:stop(grace)
   if self.closed then return true end
   self.stopping = true
+  self.lane:plain(false)
   self.listener:close()
   notify(self)
   for c in pairs(self.open) do
-    if c.fresh or c:expecting() or self.loop.parked(c.task) and c.reader:at_hand() == 0 then c.conn:close() end
+    if waits_in_vain(self, c) then c.conn:close() end
   end
   await(self, function() return not others_open(self) end, self.loop.now() + (grace or 10))
   return self:close()
@@ -462,6 +462,7 @@ end
 ---@return boolean
 function Server:close()
   self.stopping, self.closed = true, true
+  self.lane:plain(false)
   self.listener:close()
   local me = self.loop.running()
   for c in pairs(self.open) do
@@ -483,6 +484,7 @@ function Server:stats()
   for name, value in pairs(self.counts) do copy[name] = value end
   copy.errors = {}
   for code, n in pairs(self.counts.errors) do copy.errors[code] = n end
+  copy.requests = copy.requests + self.lane:requests()
   for c in pairs(self.open) do
     local _, received = c.reader:status()
     copy.bytes_in, copy.bytes_out = copy.bytes_in + received, copy.bytes_out + c.writer:status()
@@ -505,6 +507,9 @@ local function new_server(handler, opts)
     stopping = false, closed = false, quiet_until = 0,
     counts = { connections = 0, accepted = 0, requests = 0, bytes_in = 0, bytes_out = 0, errors = {} },
   }
+  local parser = self.parser
+  self.serve, self.lane = core.head.server(parser.head, parser.late, handler, failure, writing.status_lines)
+  self.lane:plain(not opts.log)
   for name, method in pairs(Server) do self[name] = either_way(self, method) end
   return self
 end

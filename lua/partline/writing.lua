@@ -4,6 +4,7 @@
 
 local core = require("partline.core")
 local text = core.text
+local date_line = text.date_line
 local class = core.reader
 
 local writing = {}
@@ -44,7 +45,9 @@ local function refuse(code, message)
   return nil, message, code
 end
 
-local status_lines = {} -- by status, for those with their standard phrase
+--- Status lines by status, with their standard phrase, as far as they were asked for.
+local status_lines = {}
+writing.status_lines = status_lines
 
 local function status_line(status, phrase)
   if phrase == nil then
@@ -326,21 +329,6 @@ end
 
 -- ---- responses ----
 
-local days = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" }
-local months = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" }
-local date = { at = -1, line = "" } -- the Date line of this second
-
-local function date_line()
-  local time = os.time()
-  if time ~= date.at then
-    local t = os.date("!*t", time)
-    date.at = time
-    date.line = format("Date: %s, %02d %s %d %02d:%02d:%02d GMT\r\n", days[t.wday], t.day, months[t.month], t.year,
-      t.hour, t.min, t.sec)
-  end
-  return date.line
-end
-
 local function bodiless(status)
   return status < 200 or status == 204 or status == 304
 end
@@ -494,32 +482,6 @@ local function put(writer, response, head, body, length, framing, silent)
   end
   if not ok then return nil, message, code end
   return writer:flush()
-end
-
-local length_lines = {} -- the last line of a head, by the body's length; of small ones only
-
-local function length_line(n)
-  local line = length_lines[n]
-  if line then return line end
-  line = "Content-Length: " .. n .. "\r\n\r\n"
-  if n < 1024 then length_lines[n] = line end
-  return line
-end
-
---- The commonest answer by far, a string with at most a status, to a request that asks for nothing special, comes to
--- the same sooner: not a string is made. → nil: the response is another one; true; false, code. May yield; flushes.
----@param writer partline.Writer
----@param response table
----@return boolean|nil
----@return string? code
-function writing.write_plain(writer, response)
-  local body, status = response.body, response.status
-  if type(body) ~= "string" or response.headers ~= nil or status and status ~= 200 and status ~= 404
-    or response.reason_phrase or response.stream or response.multipart or response.trailers or response.upgrade then
-    return nil
-  end
-  local ok, _, code = writer:send(status_line(status or 200), date_line(), length_line(#body), body)
-  return ok and true, code
 end
 
 --- Writes a response: `status` (200), `reason_phrase`, `headers`, and `body` (string, Reader, file handle or function
