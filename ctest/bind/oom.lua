@@ -377,10 +377,10 @@ case("serve", function()
   local r, w = reader.socket(nil, mine, wait, 1), writer.socket(nil, mine, wait, 1)
   local answers = { "text", { status = 200, body = "table" }, { body = long }, { status = 204 } }
   local asked = 0
-  local serve, lane = head.server(head.new(), true, function(request)
+  local serve, lane = head.server(head.new(), true, function(req)
     asked = asked + 1
     if asked == 5 then error("no answer", 0) end
-    return request.method == "GET" and answers[asked]
+    return req.method == "GET" and answers[asked]
   end, function(err) return { value = err } end, { [200] = "HTTP/1.1 200 OK\r\n" })
   -- A failure for want of memory ends the connection.
   local function go(held, woken)
@@ -389,8 +389,8 @@ case("serve", function()
     if failed and type(result) == "string" then error("no-memory", 0) end -- what was raised, or of the second handler
     return what, about, result, served, failed, method
   end
-  local request = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
-  tool.send(peer, request:rep(4) .. request:sub(1, 9))
+  local get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+  tool.send(peer, get:rep(4) .. get:sub(1, 9))
   local what, about, result, served, failed, method = go(nil, true)
   is("/", what.target)
   assert(about.plain and served and not failed and method == "GET")
@@ -398,7 +398,7 @@ case("serve", function()
   local held, pass
   what, held, pass, served = go(nil, false)
   assert(what == false and held ~= nil and not pass and not served)
-  tool.send(peer, request:sub(10) .. "GET / HTTP/1.0\r\n\r\n")
+  tool.send(peer, get:sub(10) .. "GET / HTTP/1.0\r\n\r\n")
   what, about, result, served, failed = go(held, true)
   assert(what.target == "/" and about.plain and served and failed)
   if result.value ~= "no answer" then error(result.value, 0) end
