@@ -21,6 +21,7 @@ build = {
   modules = {
     ["partline.core"] = {
       sources = {
+        "csrc/bind/lpl_ask.c",
         "csrc/bind/lpl_base.c",
         "csrc/bind/lpl_copy.c",
         "csrc/bind/lpl_core.c",

@@ -6,6 +6,7 @@
 ---@field keep_alive boolean
 ---@field upgrade boolean
 ---@field http10 boolean
+---@field coded boolean there is a Content-Encoding
 ---@field expect "continue" | "other" | nil
 ---@field plain boolean no body, and nothing of the above is special
 

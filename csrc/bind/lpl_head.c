@@ -162,6 +162,9 @@ int lpl_open_head (lua_State *L) {
   lpl_push_shared(L);
   lua_pushcclosure(L, head_read, 1);
   lua_setfield(L, -2, "read");
+  lpl_push_shared(L);
+  lua_pushcclosure(L, lpl_head_ask, 1);
+  lua_setfield(L, -2, "ask");
   lua_setfield(L, -2, "__index");
   luaL_newlib(L, functions);
   return 1;

@@ -25,4 +25,7 @@ bool lpl_is_memory (lua_State *L, int idx, int head);
 void lpl_serve_open (lua_State *L);
 int lpl_serve_new (lua_State *L);
 
+/* head:ask, with the shared table as its upvalue; in lpl_ask.c */
+int lpl_head_ask (lua_State *L);
+
 #endif

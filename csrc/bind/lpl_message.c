@@ -142,11 +142,12 @@ const char *lpl_expect_name (const pl_frame *f) {
 }
 
 void lpl_push_about (lua_State *L, int idx, const pl_head *h, const pl_frame *f) {
-  bool http10 = h->minor == 0;
-  int key = LPL_ABOUTS + ((((int)f->body * 3 + (int)f->expect) * 2 + f->keep_alive) * 2 + f->upgrade) * 2 + http10;
+  bool http10 = h->minor == 0, coded = f->seen >> PL_F_CONTENT_ENCODING & 1;
+  int bits = f->keep_alive | f->upgrade << 1 | http10 << 2 | coded << 3;
+  int key = LPL_ABOUTS + ((int)f->body * 3 + (int)f->expect) * 16 + bits;
   if (lua_rawgeti(L, idx, key) != LUA_TNIL) return;
   lua_pop(L, 1);
-  lua_createtable(L, 0, 6);
+  lua_createtable(L, 0, 8);
   lua_pushstring(L, lpl_framing_name(f));
   lua_setfield(L, -2, "framing");
   lua_pushboolean(L, f->keep_alive);
@@ -157,6 +158,8 @@ void lpl_push_about (lua_State *L, int idx, const pl_head *h, const pl_frame *f)
   lua_setfield(L, -2, "upgrade");
   lua_pushboolean(L, http10);
   lua_setfield(L, -2, "http10");
+  lua_pushboolean(L, coded);
+  lua_setfield(L, -2, "coded");
   lua_pushboolean(L, f->body == PL_BODY_NONE && f->expect == PL_EXPECT_NONE && f->keep_alive && !f->upgrade && !http10);
   lua_setfield(L, -2, "plain");
   lua_pushvalue(L, -1);

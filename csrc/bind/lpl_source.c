@@ -245,6 +245,11 @@ void lpl_socket_woken (lpl_reader *r) {
 
 bool lpl_socket_drained (const lpl_reader *r) { return r->u.sock.drained; }
 
+void lpl_socket_deadline (lpl_reader *r, double seconds) {
+  r->u.sock.timeout = r->u.sock.then = 0;
+  r->u.sock.deadline = lpl_now() + seconds;
+}
+
 void lpl_socket_init (lpl_reader *r, int fd, const int *live) {
   r->u.sock.fd = fd;
   r->u.sock.live = live;

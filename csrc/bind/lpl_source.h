@@ -15,6 +15,8 @@ void lpl_socket_once (lpl_reader *r, size_t n);
 /* Around a wait for r, a socket's Reader: somebody has waited; nothing lies in the socket. */
 void lpl_socket_woken (lpl_reader *r);
 bool lpl_socket_drained (const lpl_reader *r);
+/* From now on so many seconds are left for all reads of r, a socket's Reader. */
+void lpl_socket_deadline (lpl_reader *r, double seconds);
 
 /* Bytes left, the queue included; -1: unknown. */
 int64_t lpl_length (const lpl_reader *r);

@@ -114,14 +114,21 @@ static ssize_t send_slices (lpl_writer *w, pl_slice a, pl_slice b) {
   return sendmsg(w->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+bool lpl_writer_gather (lpl_writer *w, pl_slice s) {
+  if (pl_buf_append(&w->q, s.p, s.n)) return true;
+  failed(w, PL_E_NO_MEMORY, 0);
+  return false;
+}
+
 bool lpl_writer_send_both (lpl_writer *w, pl_slice a, pl_slice b) {
   pl_got got = PL_END;
   size_t gone = account(w, send_slices(w, a, b), &got);
   if (gone == a.n + b.n) return true;
   if (got == PL_FAIL) return false;
   size_t first = gone < a.n ? gone : a.n;
-  bool kept = pl_buf_append(&w->q, a.p + first, a.n - first) && pl_buf_append(&w->q, b.p + (gone - first), b.n - (gone - first));
-  if (!kept) failed(w, PL_E_NO_MEMORY, 0);
+  a = (pl_slice){a.p + first, a.n - first};
+  b = (pl_slice){b.p + (gone - first), b.n - (gone - first)};
+  if (lpl_writer_gather(w, a)) lpl_writer_gather(w, b);
   return false;
 }
 

@@ -33,6 +33,9 @@ bool lpl_writer_free (lpl_writer *w);
    True when all is sent. */
 bool lpl_writer_send_both (lpl_writer *w, pl_slice a, pl_slice b);
 
+/* Behind what is waiting already, for a flush; false without memory. */
+bool lpl_writer_gather (lpl_writer *w, pl_slice s);
+
 /* The two halves of a wait of the Writer at idx (absolute), around a lua_callk of three results. */
 int lpl_writer_wait_begin (lua_State *L, int idx);
 void lpl_writer_wait_end (lua_State *L, int idx);

@@ -26,7 +26,8 @@ typedef enum pl_field_id {
   PL_F_UPGRADE,
   PL_F_CONTENT_TYPE,
   PL_F_CONTENT_DISPOSITION,
-  PL_F_SET_COOKIE
+  PL_F_SET_COOKIE,
+  PL_F_CONTENT_ENCODING
 } pl_field_id;
 
 typedef struct pl_field {

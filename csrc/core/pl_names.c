@@ -14,6 +14,7 @@ const pl_known_name pl_known_names[PL_KNOWN_SLOTS] = {
     KNOWN('s', "set-cookie", "set-cook", ALL, SET_COOKIE),
     KNOWN('c', "content-type", "content-", ALL, CONTENT_TYPE),
     KNOWN('c', "content-length", "content-", ALL, CONTENT_LENGTH),
+    KNOWN('c', "content-encoding", "content-", ALL, CONTENT_ENCODING),
     KNOWN('t', "transfer-encoding", "transfer", ALL, TRANSFER_ENCODING),
     KNOWN('c', "content-disposition", "content-", ALL, CONTENT_DISPOSITION),
 };

@@ -67,7 +67,7 @@ end
 local function promise(response)
   local value = response.headers["Keep-Alive"]
   local seconds = type(value) == "string" and value:match("timeout%s*=%s*(%d+)")
-  return seconds and math.max(tonumber(seconds) - 1, 0)
+  return seconds and math.max(tonumber(seconds) - 1, 0) or false
 end
 
 local function has_token(value, wanted)
@@ -81,17 +81,19 @@ local function release(job, c)
 end
 
 -- Whether another request may follow, once the body is read; and how long that may wait.
-local function settle(job, c, response, about)
+local function settle(job, c, response, said)
   if c.promised == nil then c.promised = promise(response) end
   local own = job.own.connection
-  c.reusable = about.keep_alive and not about.upgrade and job.pool ~= false and response.status ~= 101
+  c.reusable = said.keep_alive and not (said.upgrade or c.spent) and job.pool ~= false and response.status ~= 101
     and (own == nil or not has_token(own, "close"))
-  if about.framing ~= "none" then c:patient(job.opts.body_timeout) end
+  if said.framing ~= "none" and not c.text then c:patient(job.opts.body_timeout) end
 end
 
 -- The body as a Reader; nil where there is none.
-local function open_body(job, c, response, about)
-  local body = message.body_reader(c.reader, about.framing, response.length, about.limits, true)
+local function open_body(job, c, response, said)
+  local body
+  if c.text then body = core.reader.string(c.text) -- it has come along
+  else body = message.body_reader(c.reader, said.framing, response.length, c.limits, true) end
   response.body = body
   return body and body:limits { max_all = job.opts.max_body_in_memory }
 end
@@ -99,21 +101,21 @@ end
 -- ---- redirects ----
 
 -- Reads what little a redirect says, so that its connection can be used again.
-local function drop_body(job, c, response, about)
-  local body = open_body(job, c, response, about)
+local function drop_body(job, c, response, said)
+  local body = open_body(job, c, response, said)
   if body and (not body:skip(DRAIN) or body:read_some(1) ~= nil or body:status() ~= "ended") then c.reusable = false end
   release(job, c)
 end
 
--- → c, response, about of the last hop | nil, message, code.
+-- → c, response, said of the last hop | nil, message, code.
 local function follow(job)
   while true do
-    local c, response, about = exchange.send(job)
-    if not c then return nil, response, about end
-    settle(job, c, response, about)
+    local c, response, said = exchange.send(job)
+    if not c then return nil, response, said end
+    settle(job, c, response, said)
     local target = response.status >= 300 and job.opts.follow_redirects and redirect.target(job, response)
-    if not target then return c, response, about end
-    drop_body(job, c, response, about)
+    if not target then return c, response, said end
+    drop_body(job, c, response, said)
     if #job.trace >= job.opts.max_redirects then return nil, "too many redirects", "too-many-redirects" end
     local there, text, code = redirect.turn(job, target, response.status)
     if not there then return nil, text, code end
@@ -123,8 +125,8 @@ end
 
 -- ---- the response ----
 
-local function content_coding(job, response)
-  if not job.decode or job.own["accept-encoding"] ~= nil or not coding.accepted() then return nil end
+local function content_coding(job, response, said)
+  if not said.coded or not job.decode or job.own["accept-encoding"] ~= nil or not coding.accepted() then return nil end
   return response.headers["Content-Encoding"]
 end
 
@@ -138,20 +140,20 @@ end
 
 local loose -- lends connections that are kept nowhere
 
-local function as_stream(job, c, response, about)
+local function as_stream(job, c, response, said)
   if response.length == 0 then -- nobody need read it to its end
     response.body = core.reader.string("")
     release(job, c)
     return response
   end
-  local body = open_body(job, c, response, about)
+  local body = open_body(job, c, response, said)
   local pool = job.pool
   if not pool then
     loose = loose or pools.new { max_idle = 0 }
     pool = loose
   end
   pool:lend(c, body)
-  decoded_body(job, response, content_coding(job, response))
+  decoded_body(job, response, content_coding(job, response, said))
   return response
 end
 
@@ -164,10 +166,11 @@ local function read_length(job, c, n)
   return text, why, code
 end
 
-local function read_whole(job, c, response, about)
-  local coded = content_coding(job, response)
-  if about.framing == "length" and not coded then return read_length(job, c, response.length) end
-  local wire = open_body(job, c, response, about)
+local function read_whole(job, c, response, said)
+  if c.text then return c.text end
+  local coded = content_coding(job, response, said)
+  if said.framing == "length" and not coded then return read_length(job, c, response.length) end
+  local wire = open_body(job, c, response, said)
   local text, why, code = decoded_body(job, response, coded):read("a")
   if not text then return nil, why, code end
   if wire:status() ~= "ended" then return nil, "body was not read", "unexpected-eof" end
@@ -184,8 +187,8 @@ local function as_json(response, text)
   return response
 end
 
-local function as_text(job, c, response, about)
-  local text, why, code = read_whole(job, c, response, about)
+local function as_text(job, c, response, said)
+  local text, why, code = read_whole(job, c, response, said)
   if not text then
     c:close()
     return nil, why, code
@@ -196,21 +199,22 @@ local function as_text(job, c, response, about)
   return response
 end
 
-local function finish(job, c, response, about)
-  response.request_time = math.floor(((job.opts.loop or default_loop).now() - job.start) * 1000 + 0.5)
+local function finish(job, c, response, said)
+  local opts = job.opts
+  response.request_time = math.floor(((opts.loop or default_loop).now() - job.start) * 1000 + 0.5)
   response.http_client, response.trace_redirects = c, job.trace
-  if about.framing == "none" then
+  if said.framing == "none" then
     if not (response.status == 101 or job.method == "CONNECT") then release(job, c) end
     return response
   end
-  if job.opts.as == "stream" then return as_stream(job, c, response, about) end
-  return as_text(job, c, response, about)
+  if opts.as == "stream" then return as_stream(job, c, response, said) end
+  return as_text(job, c, response, said)
 end
 
 local function perform(job)
-  local c, response, about = follow(job)
-  if not c then return nil, response, about end
-  return finish(job, c, response, about)
+  local c, response, said = follow(job)
+  if not c then return nil, response, said end
+  return finish(job, c, response, said)
 end
 
 -- Whether the response is to be raised; then it says its status as text.

@@ -25,7 +25,7 @@ end
 -- What `connection.new` gives, with the view.
 local function wrapped(conn, opts)
   local c = connection.new(conn, { write_timeout = opts.write_timeout })
-  c.view, c.about = conn.loop, {}
+  c.view = conn.loop
   return c
 end
 

@@ -9,6 +9,7 @@ local writing = require("partline.writing")
 
 local exchange = {}
 
+local SMALL = 64 * 1024 -- bytes of a body that is sent along with its head
 local EARLY_ANSWER = 2 -- seconds to look for a response when the server has stopped reading
 
 -- ---- one exchange on one connection ----
@@ -27,21 +28,25 @@ local function parser_of(opts)
   return usual
 end
 
--- The head of the final response, and how its body is framed; nothing of that is read. → response, about | nil,
--- message, code.
+-- Notes what a response's head tells of the connection: `limits` for its body, `text` when that has come along, `spent`
+-- when the connection can carry no other request whatever the head says, `spared` when our body was not sent.
+local function note(c, parser, text)
+  c.heard, c.limits, c.text, c.spent, c.spared = true, parser.limits, text, false, false
+end
+
+local function is_final(status)
+  return status >= 200 or status == 101
+end
+
+-- The head of the final response, and what else it says; nothing of the body is read. → response, said | nil, message,
+-- code.
 local function read_head(c, job, on_interim)
   local parser = parser_of(job.opts)
   while true do
-    local response, told, code = parser.head:read(c.reader, "response", job.method)
-    if not response then return nil, told, code end
-    c.heard = true
-    local status = response.status
-    if status >= 200 or status == 101 then
-      local about = c.about -- one at a time: the table stays with the connection
-      about.framing, about.keep_alive, about.upgrade = told.framing, told.keep_alive, told.upgrade
-      about.limits, about.body_spared = parser.limits, false
-      return response, about
-    end
+    local response, said, code = parser.head:read(c.reader, "response", job.method, true)
+    if not response then return nil, said, code end
+    note(c, parser, nil)
+    if is_final(response.status) then return response, said end
     if on_interim then on_interim(response) end
   end
 end
@@ -55,13 +60,33 @@ local function sending_failed(c, job, text, code)
   local broken = not c.writer:write("")
   if not broken then return nil, text, code end -- the body's source failed
   wait_for_head(c, EARLY_ANSWER)
-  local response, about = read_head(c, job)
+  local response, said = read_head(c, job)
   if not response then return nil, text, code end
-  about.keep_alive = false
-  return response, about
+  c.spent = true
+  return response, said
+end
+
+-- What is small goes out and comes back in one call of C.
+local function exchange_small(c, job, ready)
+  local opts, parser = job.opts, parser_of(job.opts)
+  local most = opts.as ~= "stream" and opts.max_body_in_memory or nil
+  local response, said, text = parser.head:ask(c.reader, c.writer, ready.head, ready.body, job.method,
+    opts.head_timeout, most)
+  if not response then
+    local _, _, broken = c.writer:status()
+    if broken then return sending_failed(c, job, said, text) end
+    return nil, said, text
+  end
+  if not is_final(response.status) then return read_head(c, job) end
+  note(c, parser, text)
+  return response, said
 end
 
 local function exchange_plain(c, job, ready)
+  local body = ready.body
+  if c.direct and ready.length and (body == nil or type(body) == "string" and #body <= SMALL) then
+    return exchange_small(c, job, ready)
+  end
   local ok, text, code = writing.write_prepared(c.writer, ready)
   if not ok then return sending_failed(c, job, text, code) end
   wait_for_head(c, job.opts.head_timeout)
@@ -86,34 +111,33 @@ local function exchange_expecting(c, job, ready)
   local _, _, why = c.reader:peek(1)
   if why == "timeout" then send_body() end
   wait_for_head(c, opts.head_timeout)
-  local response, about
+  local response, said
   if failed and c.writer:write("") then return nil, failed[1], failed[2] end -- the body's source failed
-  response, about, code = read_head(c, job, function(interim)
+  response, said, code = read_head(c, job, function(interim)
     if interim.status == 100 then send_body() end
   end)
   if failed and c.writer:write("") then return nil, failed[1], failed[2] end
-  if not response then return nil, failed and failed[1] or about, failed and failed[2] or code end
-  if not sent or failed then about.keep_alive = false end
-  about.body_spared = not sent
-  return response, about
+  if not response then return nil, failed and failed[1] or said, failed and failed[2] or code end
+  c.spent, c.spared = not sent or failed ~= nil, not sent
+  return response, said
 end
 
 -- A body may be a function of the program's, and raise.
 local function run(c, job, ready)
   if not job.content then return exchange_plain(c, job, ready) end
-  local ok, response, about, code = pcall(job.expect and exchange_expecting or exchange_plain, c, job, ready)
-  if ok then return response, about, code end
+  local ok, response, said, code = pcall(job.expect and exchange_expecting or exchange_plain, c, job, ready)
+  if ok then return response, said, code end
   c:close()
   error(response, 0)
 end
 
--- → response, about | nil, message, code, whether the connection brought nothing at all.
+-- → response, said | nil, message, code, whether the connection brought nothing at all.
 local function on_connection(c, job, ready)
   c.view.deadline, c.heard = job.deadline, false
-  local response, about, code = run(c, job, ready)
-  if response then return response, about end
+  local response, said, code = run(c, job, ready)
+  if response then return response, said end
   local silent = code ~= "timeout" and not c.heard and c.reader:at_hand() == 0
-  return nil, about or "connection closed before a response", code or "unexpected-eof", silent
+  return nil, said or "connection closed before a response", code or "unexpected-eof", silent
 end
 
 -- ---- connections ----
@@ -142,33 +166,34 @@ local function may_repeat(job, reused, silent)
   return reused and silent and job.opts.retry ~= false and (not job.content or job.content.again)
 end
 
--- → c, response, about | nil, message, code.
+-- → c, response, said | nil, message, code.
 local function send(job)
   local route, text, code = request.route(job)
   if not route then return nil, text, code end
   for attempt = 1, 2 do
-    local ready, c, reused, response, about, silent
+    local ready, c, reused, response, said, silent
     ready, text, code = request.prepare(job, route)
     if not ready then return nil, text, code end
     c, reused, code = connect(job, route, attempt == 2)
     if not c then return nil, reused, code end
-    response, about, code, silent = on_connection(c, job, ready)
-    if response then return c, response, about end
+    response, said, code, silent = on_connection(c, job, ready)
+    if response then return c, response, said end
     c:close()
-    if attempt == 2 or not may_repeat(job, reused, silent) then return nil, about, code end
+    if attempt == 2 or not may_repeat(job, reused, silent) then return nil, said, code end
   end
 end
 
---- Sends the request of a job. → connection, response, about | nil, message, code. May yield.
+--- Sends the request of a job. → connection, response, and what else its head says (`framing`, `keep_alive`, `upgrade`,
+-- `coded`; not to be changed) | nil, message, code. Of the connection: see `note`. May yield.
 -- 417: the server does not know the expectation; the body was spared, so even one that can be read once is still there.
 function exchange.send(job)
-  local c, response, about = send(job)
-  if c and response.status == 417 and job.expect and about.body_spared then
+  local c, response, said = send(job)
+  if c and response.status == 417 and job.expect and c.spared then
     c:close()
     job.expect = false
-    c, response, about = send(job)
+    c, response, said = send(job)
   end
-  return c, response, about
+  return c, response, said
 end
 
 return exchange
