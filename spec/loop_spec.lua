@@ -39,17 +39,19 @@ describe("poll", function()
 
   it("waits for one descriptor, blocking", function()
     local a, b, fd = pair()
-    between(0.02, 0.2, elapsed(function() assert.is_false(poll.wait_fd(fd, "r", 0.02)) end))
-    assert.is_true(poll.wait_fd(fd, "w"))
+    between(0.02, 0.2, elapsed(function()
+      assert.same({ nil, "timed out", "timeout" }, { poll.wait_until(fd, "r", poll.now() + 0.02) })
+    end))
+    assert.is_true(poll.wait_until(fd, "w"))
     b:send("x")
-    assert.is_true(poll.wait_fd(fd, "r", 1))
+    assert.is_true(poll.wait_until(fd, "r", poll.now() + 1))
     a:close() b:close()
   end)
 
   it("answers with values where the system refuses", function()
     local a, _, fd = pair()
     a:close()
-    assert.same({ nil, "closed" }, { (poll.wait_fd(fd, "r", 0)), (select(3, poll.wait_fd(fd, "r", 0))) })
+    assert.same({ nil, "closed" }, { (poll.wait_until(fd, "r", 0)), (select(3, poll.wait_until(fd, "r", 0))) })
     for _, name in ipairs { "epoll", "kqueue", "poll" } do
       local p, message, code = poll.new(name)
       if not p then
@@ -60,8 +62,8 @@ describe("poll", function()
   end)
 
   it("raises on misuse", function()
-    assert.has_error(function() poll.wait_fd(-1, "r") end)
-    assert.has_error(function() poll.wait_fd(0, "x") end)
+    assert.has_error(function() poll.wait_until(-1, "r") end)
+    assert.has_error(function() poll.wait_until(0, "x") end)
     local p = poll.new()
     assert.equal("poller (" .. p:backend() .. ")", tostring(p))
     p:close()
@@ -262,9 +264,9 @@ describe("poller " .. backend, function()
     local _, _, fa = new_pair()
     local fd = p:fd()
     if backend == "poll" then return assert.is_nil(fd) end
-    assert.is_false(poll.wait_fd(fd, "r", 0))
+    assert.is_nil(poll.wait_until(fd, "r", 0))
     p:want(fa, "w")
-    assert.is_true(poll.wait_fd(fd, "r", 1))
+    assert.is_true(poll.wait_until(fd, "r", poll.now() + 1))
   end)
 end)
 
@@ -996,7 +998,8 @@ describe("loop on " .. backend, function()
     assert.equal("r", loop.events())
     while loop.step(0) do
       rounds = rounds + 1
-      if fd then poll.wait_fd(fd, loop.events(), loop.timeout()) else poll.sleep(0.001) end
+      local left = loop.timeout()
+      if fd then poll.wait_until(fd, loop.events(), left and poll.now() + left) else poll.sleep(0.001) end
     end
     assert.equal("x", got)
     assert.equal(1, ticks)

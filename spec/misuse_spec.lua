@@ -93,7 +93,7 @@ local function functions()
   found["serve"] = serve_of()
   found["lines"] = reader.string("a\nb"):lines()
   found["source"] = reader.string("abc"):source()
-  for _, waits in ipairs { "core.poll.sleep", "core.poll.wait_fd", "poller.wait" } do found[waits] = nil end
+  for _, waits in ipairs { "core.poll.sleep", "core.poll.wait_until", "poller.wait" } do found[waits] = nil end
   found["core.writer.set_wait"] = nil -- for the whole program
   found["reader.save"] = nil -- numbers are paths, too
   local names = {}

@@ -477,9 +477,10 @@ static int to_fd (lua_State *L, int arg) {
 }
 
 static int to_mode (lua_State *L, int arg) {
-  static const char *const names[] = { "r", "w", NULL };
-  static const int modes[] = { READ, WRITE };
-  return modes[luaL_checkoption(L, arg, NULL, names)];
+  const char *mode = luaL_checkstring(L, arg);
+  if (mode[0] == 'r' && mode[1] == 0) return READ;
+  if (mode[0] == 'w' && mode[1] == 0) return WRITE;
+  return luaL_argerror(L, arg, "mode must be \"r\" or \"w\"");
 }
 
 /* Seconds; -1 for nil. */
@@ -631,28 +632,36 @@ static int l_now (lua_State *L) {
   return 1;
 }
 
-/* poll(2) on one descriptor until `ms` are over, whatever signals come. -1 waits for ever. */
-static int poll_one (struct pollfd *s, int ms) {
-  double end = monotonic() + ms / 1000.0;
+/* poll(2) on one descriptor up to a deadline, whatever signals come; less than 0: for ever. */
+static int poll_one (struct pollfd *s, double deadline) {
   int n;
-  while ((n = poll(s, 1, ms)) < 0 && errno == EINTR) {
-    double left = end - monotonic();
-    if (ms >= 0) ms = left > 0 ? (int)(left * 1000.0) + 1 : 0;
-  }
+  do {
+    double left = deadline < 0 ? -1 : deadline - monotonic();
+    if (deadline >= 0 && left < 0) left = 0;
+    n = poll(s, 1, millis(left));
+  } while (n < 0 && errno == EINTR);
   return n;
 }
 
-/* poll.wait_fd(fd, "r" | "w" [, seconds]) -> true | false when the time is over | nil, message, code. Blocks the process. */
-static int l_wait_fd (lua_State *L) {
+/* poll.wait_until(fd, "r" | "w" [, deadline]) -> true | nil, message, code; "timeout" when the time has come. deadline:
+** as of now(). Blocks the process. */
+static int l_wait_until (lua_State *L) {
+  double deadline = to_seconds(L, 3);
   struct pollfd s;
   int n;
   s.fd = to_fd(L, 1);
   s.events = to_mode(L, 2) == READ ? POLLIN : POLLOUT;
   s.revents = 0;
-  n = poll_one(&s, millis(to_seconds(L, 3)));
+  n = poll_one(&s, deadline);
   if (n < 0) return fail(L, errno);
   if (s.revents & POLLNVAL) return fail(L, EBADF);
-  lua_pushboolean(L, n > 0);
+  if (n == 0) {
+    lua_pushnil(L);
+    lua_pushliteral(L, "timed out");
+    lua_pushliteral(L, "timeout");
+    return 3;
+  }
+  lua_pushboolean(L, 1);
   return 1;
 }
 
@@ -660,12 +669,12 @@ static int l_wait_fd (lua_State *L) {
 static int l_sleep (lua_State *L) {
   struct pollfd s = { -1, 0, 0 };         /* poll(2) passes over a negative descriptor */
   luaL_checknumber(L, 1);
-  (void)poll_one(&s, millis(to_seconds(L, 1)));
+  (void)poll_one(&s, monotonic() + to_seconds(L, 1));
   return 0;
 }
 
 static const luaL_Reg library[] = {
-  {"new", l_new}, {"now", l_now}, {"wait_fd", l_wait_fd}, {"sleep", l_sleep}, {NULL, NULL}
+  {"new", l_new}, {"now", l_now}, {"wait_until", l_wait_until}, {"sleep", l_sleep}, {NULL, NULL}
 };
 
 static const luaL_Reg methods[] = {

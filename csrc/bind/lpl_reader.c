@@ -554,12 +554,13 @@ static int reader_release (lua_State *L) {
   return 1;
 }
 
-/* r:idle(): a connection between two messages holds no memory that the last one needed */
+/* r:idle(): a connection between two messages holds no memory that the last one needed. How many bytes are at hand. */
 static int reader_idle (lua_State *L) {
   lpl_reader *r = lpl_checkreader(L, 1);
-  if (pl_buf_len(&r->q) == 0) pl_buf_free(&r->q);
+  size_t n = pl_buf_len(&r->q);
+  if (n == 0) pl_buf_free(&r->q);
   if (r->src == &lpl_from_socket) lpl_socket_init(r, r->u.sock.fd, r->u.sock.live);
-  lua_settop(L, 1);
+  lua_pushinteger(L, (lua_Integer)n);
   return 1;
 }
 

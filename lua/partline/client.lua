@@ -27,21 +27,36 @@ local defaults = {
   max_body_in_memory = 64 * 1024 * 1024, -- as "raw" and "json", and read("a") of a stream
 }
 
-local with_defaults = { __index = defaults }
-
 local ours = {} -- names that need no look at their spelling
 for name in ("as async body form headers http_client multipart pool proxy query_params timeout tls"):gmatch("%S+") do
   ours[name] = name
 end
 for name in pairs(defaults) do ours[name] = name end
 
--- As options.read, with the defaults behind it; every request does it.
+local limits = {
+  max_head = true, max_fields = true, max_chunk_line = true, max_chunk_ext = true, max_trailer = true,
+}
+
+-- As options.read with the defaults, which are written out: every request does it. `limited`: it limits heads.
 local function read_options(given)
-  local all = { as = nil, body = nil, headers = nil, proxy = nil } -- room for as many
+  local d = defaults
+  local all = {
+    as = d.as, follow_redirects = d.follow_redirects, max_redirects = d.max_redirects, throw_errors = d.throw_errors,
+    connect_timeout = d.connect_timeout, head_timeout = d.head_timeout, body_timeout = d.body_timeout,
+    write_timeout = d.write_timeout, expect_over = d.expect_over, continue_timeout = d.continue_timeout,
+    max_body_in_memory = d.max_body_in_memory, limited = false,
+  }
   for name, value in next, given do
-    all[ours[name] or type(name) == "string" and options.snake(name) or name] = value
+    local known = ours[name]
+    if known then
+      all[known] = value
+    else
+      if type(name) == "string" then name = options.snake(name) end
+      all[name] = value
+      if limits[name] then all.limited = true end
+    end
   end
-  return setmetatable(all, with_defaults)
+  return all
 end
 
 -- The error object that iterators raise, too.
@@ -201,7 +216,7 @@ end
 
 local function finish(job, c, response, said)
   local opts = job.opts
-  response.request_time = math.floor(((opts.loop or default_loop).now() - job.start) * 1000 + 0.5)
+  response.request_time = (((opts.loop or default_loop).now() - job.start) * 1000 + 0.5) // 1 | 0
   response.http_client, response.trace_redirects = c, job.trace
   if said.framing == "none" then
     if not (response.status == 101 or job.method == "CONNECT") then release(job, c) end
@@ -234,7 +249,7 @@ local function run_async(job, text, code, on_response, on_raise)
   return on_response(response)
 end
 
-local no_options = setmetatable({}, with_defaults)
+local no_options = read_options {}
 
 local function run(method, url, opts, on_response, on_raise)
   if type(url) ~= "string" and type(url) ~= "table" then error("URL must be a string", 3) end

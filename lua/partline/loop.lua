@@ -7,7 +7,7 @@ local poll = require "partline.core".poll
 
 local create, resume, running, yield = coroutine.create, coroutine.resume, coroutine.running, coroutine.yield
 local close_coroutine = coroutine.close or function() end -- Lua 5.3 has none
-local pack, unpack, now = table.pack, table.unpack, poll.now
+local pack, unpack, now, wait_until = table.pack, table.unpack, poll.now, poll.wait_until
 
 local WAIT, DONE = {}, {}              -- what tasks yield to the loop; nobody else can yield these
 local READY, ENDED = true, "ended"     -- slots: an event nobody waited for; the peer has ended, so always ready
@@ -403,13 +403,6 @@ local function enter(self, task, slots, fd, mode)
   return true
 end
 
-local function block(fd, mode, deadline)
-  local left = deadline and math.max(deadline - now(), 0)
-  local ok, message, code = poll.wait_fd(fd, mode, left)
-  if ok then return true end
-  return nil, message or "timed out", code or "timeout"
-end
-
 -- A wait in a coroutine the task made for itself cannot yield: whoever resumed it would get our yield. So the other
 -- tasks run from here. Rounds inside rounds end last in, first out, and are limited; loop.wrap has neither drawback.
 local function nest(self, task, waiter)
@@ -431,7 +424,6 @@ end
 
 local function wait_elsewhere(self, slots, fd, mode, deadline)
   local task = self.current
-  if not task then return block(fd, mode, deadline) end
   local state = slots[fd]
   if state == READY or state == ENDED then
     if state == READY then slots[fd] = false end
@@ -461,8 +453,12 @@ local function waiter_of(self)
     local slots = mode == "r" and readers or mode == "w" and writers
     if not slots then error('loop.wait: mode must be "r" or "w"', 2) end
     local task = self.current
+    if not task then
+      if pass then return true end
+      return wait_until(fd, mode, deadline)
+    end
     local co = running()
-    if not task or co ~= task.co and not transparent[co] then
+    if co ~= task.co and not transparent[co] then
       if pass then return true end
       return wait_elsewhere(self, slots, fd, mode, deadline)
     end

@@ -14,16 +14,10 @@ local EARLY_ANSWER = 2 -- seconds to look for a response when the server has sto
 
 -- ---- one exchange on one connection ----
 
-local limit_names = {
-  max_head = true, max_fields = true, max_chunk_line = true, max_chunk_ext = true, max_trailer = true,
-}
-
 local usual -- the parser of all who set no limits
 
 local function parser_of(opts)
-  for name in pairs(opts) do
-    if limit_names[name] then return message.parser(opts) end
-  end
+  if opts.limited then return message.parser(opts) end
   usual = usual or message.parser()
   return usual
 end

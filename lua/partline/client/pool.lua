@@ -33,7 +33,7 @@ end
 -- unless the request can be sent only once.
 local function alive(c, careful)
   local time = now()
-  if not c.conn.sock or time >= c.expires or c.reader:at_hand() > 0 then return false end
+  if not c.conn.sock or time >= c.expires then return false end
   if not careful and time - c.since < FRESH then return true end
   local _, _, code = c.conn:recv(1)
   return code == "timeout"
@@ -51,9 +51,7 @@ end
 
 -- A connection whose body was read to its end is free, although nobody has said so.
 local function reclaim(self, key)
-  local lent = self.lent[key]
-  if not lent then return end
-  for c in pairs(lent) do
+  for c in pairs(self.lent[key]) do
     local body = c.borrowed[1]
     if body and body:status() == "ended" then
       body:on_close(nil)
@@ -67,7 +65,7 @@ end
 ---@param wanted table?
 ---@param careful boolean?
 function Pool:take(key, wanted, careful)
-  reclaim(self, key)
+  if self.lent[key] then reclaim(self, key) end
   local list = self.idle[key]
   if not list then return nil end
   if wanted and wanted.idle and wanted.key == key then
@@ -108,8 +106,7 @@ end
 function Pool:give(c)
   local lent = self.lent[c.key]
   if lent then lent[c] = nil end
-  if self.closed or not c.conn.sock or c.reader:at_hand() > 0 then return c:close() end
-  c.reader:idle()
+  if self.closed or not c.conn.sock or c.reader:idle() > 0 then return c:close() end
   local time, wait = now(), self.idle_timeout
   if c.promised and c.promised < wait then wait = c.promised end
   c.idle, c.since, c.expires = true, time, time + wait

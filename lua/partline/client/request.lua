@@ -309,14 +309,12 @@ function request.new(method, given_url, opts)
   local content, content_type, replaces = content_of(opts, own)
   if content == nil then return nil, content_type, replaces end
   if replaces then fields = request.without(fields, { ["content-type"] = true }) end
-  local now = (opts.loop or default_loop).now
-  local start = now()
+  local start, timeout = (opts.loop or default_loop).now(), opts.timeout
   local job = {
     method = method, url = u, opts = opts, own = own, fields = fields, pool = pool_of(opts), trace = {}, start = start,
-    plain = is_plain(u, opts, content), decode = opts.decompress ~= false,
+    plain = is_plain(u, opts, content), decode = opts.decompress ~= false, deadline = timeout and start + timeout,
+    tls = opts.tls, unix = opts.unix,
   }
-  if opts.timeout then job.deadline = start + opts.timeout end
-  job.tls, job.unix = opts.tls, opts.unix
   if not content then return job end
   job.content, job.content_type = content, content_type
   job.expect = wants_continue(opts, own, content)
