@@ -33,11 +33,14 @@ for name in ("as async body form headers http_client multipart pool proxy query_
 end
 for name in pairs(defaults) do ours[name] = name end
 
+local special = { as = true, async = true, body = true, form = true, multipart = true }
+
 local limits = {
   max_head = true, max_fields = true, max_chunk_line = true, max_chunk_ext = true, max_trailer = true,
 }
 
--- As options.read with the defaults, which are written out: every request does it. `limited`: it limits heads.
+-- As options.read with the defaults, which are written out: every request does it. `limited`: it limits heads;
+-- `special`: it has to be checked.
 local function read_options(given)
   local d = defaults
   local all = {
@@ -45,11 +48,13 @@ local function read_options(given)
     connect_timeout = d.connect_timeout, head_timeout = d.head_timeout, body_timeout = d.body_timeout,
     write_timeout = d.write_timeout, expect_over = d.expect_over, continue_timeout = d.continue_timeout,
     max_body_in_memory = d.max_body_in_memory, limited = false,
+    special = false,
   }
   for name, value in next, given do
     local known = ours[name]
     if known then
       all[known] = value
+      if special[known] then all.special = true end
     else
       if type(name) == "string" then name = options.snake(name) end
       all[name] = value
@@ -96,44 +101,42 @@ local function release(job, c)
 end
 
 -- Whether another request may follow, once the body is read; and how long that may wait.
-local function settle(job, c, response, said)
+local function settle(job, c, response, said, text)
   if c.promised == nil then c.promised = promise(response) end
   local own = job.own.connection
   c.reusable = said.keep_alive and not (said.upgrade or c.spent) and job.pool ~= false and response.status ~= 101
     and (own == nil or not has_token(own, "close"))
-  if said.framing ~= "none" and not c.text then c:patient(job.opts.body_timeout) end
+  if not text and said.framing ~= "none" then c:patient(job.opts.body_timeout) end
 end
 
 -- The body as a Reader; nil where there is none.
 local function open_body(job, c, response, said)
-  local body
-  if c.text then body = core.reader.string(c.text) -- it has come along
-  else body = message.body_reader(c.reader, said.framing, response.length, c.limits, true) end
+  local body = message.body_reader(c.reader, said.framing, response.length, c.limits, true)
   response.body = body
   return body and body:limits { max_all = job.opts.max_body_in_memory }
 end
 
 -- ---- redirects ----
 
--- Reads what little a redirect says, so that its connection can be used again.
-local function drop_body(job, c, response, said)
-  local body = open_body(job, c, response, said)
+-- Reads what little a redirect says, so that its connection can be used again; `text` if it has come along.
+local function drop_body(job, c, response, said, text)
+  local body = not text and open_body(job, c, response, said)
   if body and (not body:skip(DRAIN) or body:read_some(1) ~= nil or body:status() ~= "ended") then c.reusable = false end
   release(job, c)
 end
 
--- → c, response, said of the last hop | nil, message, code.
+-- → c, response, said, text of the last hop (see exchange.send) | nil, message, code.
 local function follow(job)
   while true do
-    local c, response, said = exchange.send(job)
+    local c, response, said, text = exchange.send(job)
     if not c then return nil, response, said end
-    settle(job, c, response, said)
+    settle(job, c, response, said, text)
     local target = response.status >= 300 and job.opts.follow_redirects and redirect.target(job, response)
-    if not target then return c, response, said end
-    drop_body(job, c, response, said)
+    if not target then return c, response, said, text end
+    drop_body(job, c, response, said, text)
     if #job.trace >= job.opts.max_redirects then return nil, "too many redirects", "too-many-redirects" end
-    local there, text, code = redirect.turn(job, target, response.status)
-    if not there then return nil, text, code end
+    local there, why, code = redirect.turn(job, target, response.status)
+    if not there then return nil, why, code end
     job.trace[#job.trace + 1] = there
   end
 end
@@ -182,7 +185,6 @@ local function read_length(job, c, n)
 end
 
 local function read_whole(job, c, response, said)
-  if c.text then return c.text end
   local coded = content_coding(job, response, said)
   if said.framing == "length" and not coded then return read_length(job, c, response.length) end
   local wire = open_body(job, c, response, said)
@@ -202,19 +204,7 @@ local function as_json(response, text)
   return response
 end
 
-local function as_text(job, c, response, said)
-  local text, why, code = read_whole(job, c, response, said)
-  if not text then
-    c:close()
-    return nil, why, code
-  end
-  release(job, c)
-  if job.opts.as == "json" and text ~= "" then return as_json(response, text) end
-  response.body = text
-  return response
-end
-
-local function finish(job, c, response, said)
+local function finish(job, c, response, said, text)
   local opts = job.opts
   response.request_time = (((opts.loop or default_loop).now() - job.start) * 1000 + 0.5) // 1 | 0
   response.http_client, response.trace_redirects = c, job.trace
@@ -223,13 +213,24 @@ local function finish(job, c, response, said)
     return response
   end
   if opts.as == "stream" then return as_stream(job, c, response, said) end
-  return as_text(job, c, response, said)
+  if not text then
+    local why, code
+    text, why, code = read_whole(job, c, response, said)
+    if not text then
+      c:close()
+      return nil, why, code
+    end
+  end
+  release(job, c)
+  if opts.as == "json" and text ~= "" then return as_json(response, text) end
+  response.body = text
+  return response
 end
 
 local function perform(job)
-  local c, response, said = follow(job)
+  local c, response, said, text = follow(job)
   if not c then return nil, response, said end
-  return finish(job, c, response, said)
+  return finish(job, c, response, said, text)
 end
 
 -- Whether the response is to be raised; then it says its status as text.
@@ -252,10 +253,9 @@ end
 local no_options = read_options {}
 
 local function run(method, url, opts, on_response, on_raise)
-  if type(url) ~= "string" and type(url) ~= "table" then error("URL must be a string", 3) end
   if opts ~= nil and type(opts) ~= "table" then error("options must be a table", 3) end
   local all = opts and read_options(opts) or no_options
-  request.check(all, on_response, on_raise)
+  if all.special then request.check(all, on_response, on_raise) end
   local job, text, code = request.new(method, url, all)
   if all.async then
     return (all.loop or default_loop).spawn(run_async, job, text, code, on_response, on_raise)
@@ -266,7 +266,7 @@ local function run(method, url, opts, on_response, on_raise)
     if all.throw_errors then error(error_object(text, code), 0) end
     return nil, text, code
   end
-  if throws(all, response) then error(response, 0) end
+  if all.throw_errors and throws(all, response) then error(response, 0) end
   return response
 end
 

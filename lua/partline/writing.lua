@@ -41,6 +41,8 @@ function writing.reason(status)
   return reasons[status] or ""
 end
 
+local SMALL = 64 * 1024 -- bytes of a body that may be sent along with its head
+
 local function refuse(code, message)
   return nil, message, code
 end
@@ -272,7 +274,8 @@ function writing.prepare_request(request)
   if type(body) ~= "string" and request.length then length = request.length end
   local head, message, code = request_head(request, body, length)
   if not head then return nil, message, code end
-  return { head = head, body = body, length = message }
+  local small = message and (body == nil or type(body) == "string" and #body <= SMALL)
+  return { head = head, body = body, length = message, small = small }
 end
 
 --- Sends the body of a prepared request, when its head has been sent. Flushes. May yield.

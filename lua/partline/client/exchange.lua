@@ -9,37 +9,28 @@ local writing = require("partline.writing")
 
 local exchange = {}
 
-local SMALL = 64 * 1024 -- bytes of a body that is sent along with its head
 local EARLY_ANSWER = 2 -- seconds to look for a response when the server has stopped reading
 
 -- ---- one exchange on one connection ----
 
-local usual -- the parser of all who set no limits
+local usual = message.parser() -- the parser of all who set no limits
 
 local function parser_of(opts)
-  if opts.limited then return message.parser(opts) end
-  usual = usual or message.parser()
-  return usual
-end
-
--- Notes what a response's head tells of the connection: `limits` for its body, `text` when that has come along, `spent`
--- when the connection can carry no other request whatever the head says, `spared` when our body was not sent.
-local function note(c, parser, text)
-  c.heard, c.limits, c.text, c.spent, c.spared = true, parser.limits, text, false, false
+  return opts.limited and message.parser(opts) or usual
 end
 
 local function is_final(status)
   return status >= 200 or status == 101
 end
 
--- The head of the final response, and what else it says; nothing of the body is read. → response, said | nil, message,
--- code.
+-- The head of the final response, and what else it says; nothing of the body is read, for which the connection keeps
+-- the limits. → response, said | nil, message, code.
 local function read_head(c, job, on_interim)
   local parser = parser_of(job.opts)
   while true do
     local response, said, code = parser.head:read(c.reader, "response", job.method, true)
     if not response then return nil, said, code end
-    note(c, parser, nil)
+    c.heard, c.limits = true, parser.limits
     if is_final(response.status) then return response, said end
     if on_interim then on_interim(response) end
   end
@@ -60,27 +51,26 @@ local function sending_failed(c, job, text, code)
   return response, said
 end
 
--- What is small goes out and comes back in one call of C.
+-- What is small goes out and comes back in one call of C, maybe with its body: the third value.
 local function exchange_small(c, job, ready)
   local opts, parser = job.opts, parser_of(job.opts)
   local most = opts.as ~= "stream" and opts.max_body_in_memory or nil
   local response, said, text = parser.head:ask(c.reader, c.writer, ready.head, ready.body, job.method,
     opts.head_timeout, most)
-  if not response then
-    local _, _, broken = c.writer:status()
-    if broken then return sending_failed(c, job, said, text) end
-    return nil, said, text
+  if response then
+    local status = response.status
+    c.limits = parser.limits
+    if status >= 200 or status == 101 then return response, said, text end
+    c.heard = true
+    return read_head(c, job)
   end
-  if not is_final(response.status) then return read_head(c, job) end
-  note(c, parser, text)
-  return response, said
+  local _, _, broken = c.writer:status()
+  if broken then return sending_failed(c, job, said, text) end
+  return nil, said, text
 end
 
 local function exchange_plain(c, job, ready)
-  local body = ready.body
-  if c.direct and ready.length and (body == nil or type(body) == "string" and #body <= SMALL) then
-    return exchange_small(c, job, ready)
-  end
+  if ready.small and c.direct then return exchange_small(c, job, ready) end
   local ok, text, code = writing.write_prepared(c.writer, ready)
   if not ok then return sending_failed(c, job, text, code) end
   wait_for_head(c, job.opts.head_timeout)
@@ -117,21 +107,11 @@ local function exchange_expecting(c, job, ready)
 end
 
 -- A body may be a function of the program's, and raise.
-local function run(c, job, ready)
-  if not job.content then return exchange_plain(c, job, ready) end
-  local ok, response, said, code = pcall(job.expect and exchange_expecting or exchange_plain, c, job, ready)
-  if ok then return response, said, code end
+local function exchange_content(c, job, ready)
+  local ok, response, said, more = pcall(job.expect and exchange_expecting or exchange_plain, c, job, ready)
+  if ok then return response, said, more end
   c:close()
   error(response, 0)
-end
-
--- → response, said | nil, message, code, whether the connection brought nothing at all.
-local function on_connection(c, job, ready)
-  c.view.deadline, c.heard = job.deadline, false
-  local response, said, code = run(c, job, ready)
-  if response then return response, said end
-  local silent = code ~= "timeout" and not c.heard and c.reader:at_hand() == 0
-  return nil, said or "connection closed before a response", code or "unexpected-eof", silent
 end
 
 -- ---- connections ----
@@ -144,50 +124,54 @@ local function kept(job, route)
   return job.pool:take(route.key, opts.http_client, once or opts.retry == false)
 end
 
--- A connection from the pool or a new one. → c, whether it was used before | nil, message, code.
-local function connect(job, route, fresh)
-  local c = not fresh and kept(job, route)
-  if c then return c, true end
-  local text, code
-  c, text, code = dial.open(route, job.opts, job.deadline)
+-- → c | nil, message, code.
+local function dialled(job, route)
+  local c, text, code = dial.open(route, job.opts, job.deadline)
   if not c then return nil, text, code end
   c.key = route.key
-  return c, false
+  return c
 end
 
 -- Once more on a new connection when an old one turned out to be dead: nothing came, and the body is still there.
-local function may_repeat(job, reused, silent)
-  return reused and silent and job.opts.retry ~= false and (not job.content or job.content.again)
+local function may_repeat(c, job, code)
+  local silent = code ~= "timeout" and not c.heard and c.reader:at_hand() == 0
+  return silent and job.opts.retry ~= false and (not job.content or job.content.again)
 end
 
--- → c, response, said | nil, message, code.
+-- → c, response, said, text | nil, message, code.
 local function send(job)
   local route, text, code = request.route(job)
   if not route then return nil, text, code end
   for attempt = 1, 2 do
-    local ready, c, reused, response, said, silent
+    local ready, c, reused, response, said, more
     ready, text, code = request.prepare(job, route)
     if not ready then return nil, text, code end
-    c, reused, code = connect(job, route, attempt == 2)
-    if not c then return nil, reused, code end
-    response, said, code, silent = on_connection(c, job, ready)
-    if response then return c, response, said end
+    reused = attempt == 1 and kept(job, route)
+    c = reused
+    if not c then c, text, code = dialled(job, route) end
+    if not c then return nil, text, code end
+    c.view.deadline, c.heard = job.deadline, false
+    response, said, more = (job.content and exchange_content or exchange_plain)(c, job, ready)
+    if response then return c, response, said, more end
+    local again = reused and may_repeat(c, job, more)
     c:close()
-    if attempt == 2 or not may_repeat(job, reused, silent) then return nil, said, code end
+    if not again then return nil, said or "connection closed before a response", more or "unexpected-eof" end
   end
 end
 
---- Sends the request of a job. → connection, response, and what else its head says (`framing`, `keep_alive`, `upgrade`,
--- `coded`; not to be changed) | nil, message, code. Of the connection: see `note`. May yield.
+--- Sends the request of a job. → connection, response, what else its head says (`framing`, `keep_alive`, `upgrade`,
+-- `coded`; not to be changed), and its body when that has come along and is wanted whole | nil, message, code. The
+-- connection has the `limits` of a body that is not read, and is `spent` when it cannot carry another request whatever
+-- the head says. May yield.
 -- 417: the server does not know the expectation; the body was spared, so even one that can be read once is still there.
 function exchange.send(job)
-  local c, response, said = send(job)
+  local c, response, said, more = send(job)
   if c and response.status == 417 and job.expect and c.spared then
     c:close()
     job.expect = false
-    c, response, said = send(job)
+    c, response, said, more = send(job)
   end
-  return c, response, said
+  return c, response, said, more
 end
 
 return exchange

@@ -78,8 +78,10 @@ function Pool:take(key, wanted, careful)
       end
     end
   end
-  while list[1] do
-    local c = remove(self, key)
+  for i = #list, 1, -1 do
+    local c = list[i]
+    list[i], c.idle = nil, false
+    self.count = self.count - 1
     if alive(c, careful) then return c end
     c:close()
   end
@@ -104,21 +106,22 @@ end
 --- Takes a connection back, between two messages.
 ---@param c table
 function Pool:give(c)
-  local lent = self.lent[c.key]
+  local key = c.key
+  local lent = self.lent[key]
   if lent then lent[c] = nil end
   if self.closed or not c.conn.sock or c.reader:idle() > 0 then return c:close() end
   local time, wait = now(), self.idle_timeout
   if c.promised and c.promised < wait then wait = c.promised end
   c.idle, c.since, c.expires = true, time, time + wait
-  local list = self.idle[c.key]
+  local list = self.idle[key]
   if not list then
     list = {}
-    self.idle[c.key] = list
+    self.idle[key] = list
   end
   local n = #list + 1
   list[n] = c
   self.count = self.count + 1
-  if n > self.max_idle_per_host then remove(self, c.key, 1):close() end
+  if n > self.max_idle_per_host then remove(self, key, 1):close() end
   if time - self.swept >= 1 or self.count > self.max_idle then sweep(self, time) end
 end
 

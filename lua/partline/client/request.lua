@@ -73,6 +73,7 @@ local PLACES_MAX, URL_MAX = 256, 512
 function request.place(given)
   local known = places[given]
   if known then return known end
+  if type(given) ~= "string" and type(given) ~= "table" then error("URL must be a string", 5) end
   local u, text, code = parse(given)
   if not u then return nil, text, code end
   if type(given) == "string" and #given <= URL_MAX then
@@ -295,25 +296,22 @@ local function wants_continue(opts, own, content)
   return content.length ~= nil and content.length > opts.expect_over
 end
 
--- Whether the head depends on nothing but the method and the URL.
-local function is_plain(u, opts, content)
-  return opts.headers == nil and not content and not u.userinfo and opts.pool ~= false and opts.decompress == nil
-end
-
--- Everything that is decided before the first byte. → job | nil, message, code.
+--- Everything that is decided before the first byte. → job | nil, message, code.
 function request.new(method, given_url, opts)
   local u, text, code = request.place(given_url)
   if not u then return nil, text, code end
   if opts.query_params ~= nil then u = with_query(u, opts.query_params) end
-  local own, fields = fields_of(opts.headers)
-  local content, content_type, replaces = content_of(opts, own)
+  local own, fields, content, content_type, replaces = nothing, nothing, false, nil, nil
+  if opts.headers ~= nil then own, fields = fields_of(opts.headers) end
+  if opts.special then content, content_type, replaces = content_of(opts, own) end
   if content == nil then return nil, content_type, replaces end
   if replaces then fields = request.without(fields, { ["content-type"] = true }) end
   local start, timeout = (opts.loop or default_loop).now(), opts.timeout
   local job = {
     method = method, url = u, opts = opts, own = own, fields = fields, pool = pool_of(opts), trace = {}, start = start,
-    plain = is_plain(u, opts, content), decode = opts.decompress ~= false, deadline = timeout and start + timeout,
-    tls = opts.tls, unix = opts.unix,
+    -- plain: the head depends on nothing but the method and the URL
+    plain = own == nothing and not (content or u.userinfo) and opts.pool ~= false and opts.decompress == nil,
+    decode = opts.decompress ~= false, deadline = timeout and start + timeout, tls = opts.tls, unix = opts.unix,
   }
   if not content then return job end
   job.content, job.content_type = content, content_type
