@@ -81,7 +81,14 @@ struct lpl_reader {
     struct { const char *p; size_t n; } mem;                    /* string, or a function's current piece */
     struct { const char *p; size_t n; int empties; bool hint, over; } fn;
     struct { void *stream; int64_t left; bool own, live; } file; /* luaL_Stream; left -1: to its end; live: may wait */
-    struct { int fd; const int *live; size_t size, run, once; double timeout, deadline, then; bool drained, waiting; } sock;
+    struct {
+      int fd;
+      const int *live;
+      size_t size, run, once;
+      double timeout, deadline, then;
+      bool drained, waiting;
+      signed char luck; /* less than 0: that often an answer is not looked for before it is waited for */
+    } sock;
     struct { uint64_t left; bool exact; } limit;
     struct { pl_chunk c; pl_buf trailer; pl_head head; } chunked; /* the fields lie behind the Reader */
     struct { void *parts; uint64_t generation; } part;

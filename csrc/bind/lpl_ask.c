@@ -7,10 +7,12 @@
 #include "lpl_writer.h"
 
 /* The stack of head:ask. */
-enum { SELF = 1, FROM, TO, HEAD, BODY, METHOD, SECONDS, MOST, MEMORY };
+enum { SELF = 1, FROM, TO, HEAD, BODY, METHOD, SECONDS, MOST, EAGER, MEMORY };
 
 /* ctx: what is done next */
 enum { FLUSH, READ };
+
+enum { UNLUCKY = 32 };
 
 /* A string at idx, or nothing. */
 static pl_slice slice_at (lua_State *L, int idx) {
@@ -41,6 +43,17 @@ static bool push_body (lua_State *L, lpl_reader *r) {
   return true;
 }
 
+/* Where server and client have one core, the answer is often here when the request is sent, and one system call can be
+   spared. Where it was not, nobody looks for some time. */
+static int read_eagerly (lua_State *L, const lpl_read *a, lpl_reader *r) {
+  bool look = lua_toboolean(L, EAGER) && r->u.sock.luck >= 0;
+  if (r->u.sock.luck < 0) r->u.sock.luck++;
+  if (look) lpl_socket_woken(r);
+  int n = lpl_read_once(L, a, r);
+  if (look && n == LPL_WAIT) r->u.sock.luck = -UNLUCKY;
+  return n;
+}
+
 static int ask_k (lua_State *L, int status, lua_KContext next) {
   lpl_reader *r = lua_touserdata(L, FROM);
   lpl_writer *w = lua_touserdata(L, TO);
@@ -59,7 +72,8 @@ static int ask_k (lua_State *L, int status, lua_KContext next) {
     lpl_writer_wait_end(L, TO);
   }
   for (;;) {
-    int n = lpl_read_once(L, &a, r);
+    int n = status == LUA_OK ? read_eagerly(L, &a, r) : lpl_read_once(L, &a, r);
+    status = LUA_YIELD;
     if (n == 2 && lua_isinteger(L, MOST) && push_body(L, r)) return 3;
     if (n != LPL_WAIT) return n;
     lua_callk(L, lpl_wait_begin(L, FROM), LPL_WAIT_RESULTS, READ, ask_k);
@@ -67,10 +81,11 @@ static int ask_k (lua_State *L, int status, lua_KContext next) {
   }
 }
 
-/* head:ask(reader, writer, head, body | nil, method, seconds, most | nil): sends a request and reads the head of the
+/* head:ask(reader, writer, head, body | nil, method, seconds, most | nil, eager): sends a request and reads the head of the
    next response, which has to come within so many seconds: response, about [, body] | nil at a clean end | nil, message,
-   code. body: if its length is known and at most `most`, there is no Content-Encoding, and it has come along. Reader and
-   Writer of a socket; the request should be small. May yield. RFC 9112 2 to 6. */
+   code. body: if its length is known and at most `most`, there is no Content-Encoding, and it has come along. eager:
+   the answer may be looked for before it is waited for; not when others would never have their turn. Reader and Writer
+   of a socket; the request should be small. May yield. RFC 9112 2 to 6. */
 int lpl_head_ask (lua_State *L) {
   luaL_checkudata(L, SELF, LPL_HEAD);
   lpl_reader *r = lpl_checkreader(L, FROM);
@@ -82,7 +97,7 @@ int lpl_head_ask (lua_State *L) {
   luaL_optstring(L, METHOD, NULL);
   luaL_checknumber(L, SECONDS);
   luaL_checkstack(L, 24, NULL);
-  lua_settop(L, MOST);
+  lua_settop(L, EAGER);
   lua_pushnil(L); /* MEMORY */
   if (lpl_writer_free(w)) {
     bool whole = lpl_writer_send_both(w, slice_at(L, HEAD), slice_at(L, BODY));

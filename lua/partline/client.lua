@@ -64,6 +64,29 @@ local function read_options(given)
   return all
 end
 
+-- What was read last: programs give the same table again and again.
+local last = setmetatable({ given = nil, all = nil, count = 0 }, { __mode = "v" })
+
+-- As read_options, which need not read again what has not changed. Nothing that holds a body or fields is kept.
+local function options_of(given)
+  local all = last.all
+  if all and last.given == given then
+    local n = 0
+    for name, value in next, given do
+      if all[name] ~= value then n = -1 break end
+      n = n + 1
+    end
+    if n == last.count then return all end
+  end
+  all = read_options(given)
+  local n = 0
+  for name in next, given do n = ours[name] and n + 1 or -math.huge end
+  if n >= 0 and not all.special and all.headers == nil then
+    last.given, last.all, last.count = given, all, n
+  end
+  return all
+end
+
 -- The error object that iterators raise, too.
 local function error_object(text, code)
   local _, object = pcall(core.text.raise, tostring(text), tostring(code))
@@ -95,9 +118,9 @@ local function has_token(value, wanted)
   return list:find("," .. wanted .. ",", 1, true) ~= nil
 end
 
--- Gives the connection back after a body that was read here, or closes it.
-local function release(job, c)
-  if c.reusable then job.pool:give(c) else c:close() end
+-- Gives the connection back after a body that was read here, or closes it. `time`: when nobody has waited since.
+local function release(job, c, time)
+  if c.reusable then job.pool:give(c, time) else c:close() end
 end
 
 -- Whether another request may follow, once the body is read; and how long that may wait.
@@ -144,7 +167,8 @@ end
 -- ---- the response ----
 
 local function content_coding(job, response, said)
-  if not said.coded or not job.decode or job.own["accept-encoding"] ~= nil or not coding.accepted() then return nil end
+  if not said.coded or job.opts.decompress == false or job.own["accept-encoding"] ~= nil then return nil end
+  if not coding.accepted() then return nil end
   return response.headers["Content-Encoding"]
 end
 
@@ -206,7 +230,8 @@ end
 
 local function finish(job, c, response, said, text)
   local opts = job.opts
-  response.request_time = (((opts.loop or default_loop).now() - job.start) * 1000 + 0.5) // 1 | 0
+  local time = (opts.loop or default_loop).now()
+  response.request_time = ((time - job.start) * 1000 + 0.5) // 1 | 0
   response.http_client, response.trace_redirects = c, job.trace
   if said.framing == "none" then
     if not (response.status == 101 or job.method == "CONNECT") then release(job, c) end
@@ -215,13 +240,14 @@ local function finish(job, c, response, said, text)
   if opts.as == "stream" then return as_stream(job, c, response, said) end
   if not text then
     local why, code
+    time = nil
     text, why, code = read_whole(job, c, response, said)
     if not text then
       c:close()
       return nil, why, code
     end
   end
-  release(job, c)
+  release(job, c, time)
   if opts.as == "json" and text ~= "" then return as_json(response, text) end
   response.body = text
   return response
@@ -254,7 +280,7 @@ local no_options = read_options {}
 
 local function run(method, url, opts, on_response, on_raise)
   if opts ~= nil and type(opts) ~= "table" then error("options must be a table", 3) end
-  local all = opts and read_options(opts) or no_options
+  local all = opts and options_of(opts) or no_options
   if all.special then request.check(all, on_response, on_raise) end
   local job, text, code = request.new(method, url, all)
   if all.async then

@@ -12,7 +12,7 @@ local dial = {}
 
 -- The loop as one connection sees it: no wait of the connection goes beyond the deadline of what it is used for.
 local function view_of(loop)
-  local view = { now = loop.now, deadline = nil }
+  local view = { now = loop.now, running = loop.running, deadline = nil }
   local wait = loop.wait
   function view.wait(fd, mode, limit, pass)
     local deadline = view.deadline

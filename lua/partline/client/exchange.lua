@@ -55,8 +55,9 @@ end
 local function exchange_small(c, job, ready)
   local opts, parser = job.opts, parser_of(job.opts)
   local most = opts.as ~= "stream" and opts.max_body_in_memory or nil
+  local blocks = not c.view.running() -- there is nobody else
   local response, said, text = parser.head:ask(c.reader, c.writer, ready.head, ready.body, job.method,
-    opts.head_timeout, most)
+    opts.head_timeout, most, blocks)
   if response then
     local status = response.status
     c.limits = parser.limits

@@ -103,14 +103,16 @@ local function sweep(self, time)
   if self.count > self.max_idle and oldest_key then remove(self, oldest_key, 1):close() end
 end
 
---- Takes a connection back, between two messages.
+--- Takes a connection back, between two messages. `time`: now, if known.
 ---@param c table
-function Pool:give(c)
+---@param time number?
+function Pool:give(c, time)
   local key = c.key
   local lent = self.lent[key]
   if lent then lent[c] = nil end
   if self.closed or not c.conn.sock or c.reader:idle() > 0 then return c:close() end
-  local time, wait = now(), self.idle_timeout
+  local wait = self.idle_timeout
+  time = time or now()
   if c.promised and c.promised < wait then wait = c.promised end
   c.idle, c.since, c.expires = true, time, time + wait
   local list = self.idle[key]

@@ -38,13 +38,13 @@ function redirect.turn(job, target, status)
   local method = next_method(status, job.method)
   if method ~= job.method then
     job.method, job.content, job.content_type, job.expect, job.plain = method, nil, nil, false, false
-    job.fields = request.without(job.fields, request.about_body)
+    job.fields = request.without(job.fields or {}, request.about_body)
   elseif job.content and not job.content.again then
     return nil, "redirect: the body cannot be sent a second time", "cannot-replay"
   end
   local there = tostring(u)
   if not request.same_origin(u, job.url) then
-    job.fields, job.unix = request.without(job.fields, request.credentials), nil
+    job.fields, job.unix = request.without(job.fields or {}, request.credentials), nil
     job.tls = anonymous(job.tls)
   elseif not u.userinfo then
     u = job.url.userinfo and request.place_with(u, "userinfo", job.url.userinfo) or u
