@@ -148,22 +148,6 @@ local function drop_body(job, c, response, said, text)
   release(job, c)
 end
 
--- → c, response, said, text of the last hop (see exchange.send) | nil, message, code.
-local function follow(job)
-  while true do
-    local c, response, said, text = exchange.send(job)
-    if not c then return nil, response, said end
-    settle(job, c, response, said, text)
-    local target = response.status >= 300 and job.opts.follow_redirects and redirect.target(job, response)
-    if not target then return c, response, said, text end
-    drop_body(job, c, response, said, text)
-    if #job.trace >= job.opts.max_redirects then return nil, "too many redirects", "too-many-redirects" end
-    local there, why, code = redirect.turn(job, target, response.status)
-    if not there then return nil, why, code end
-    job.trace[#job.trace + 1] = there
-  end
-end
-
 -- ---- the response ----
 
 local function content_coding(job, response, said)
@@ -253,10 +237,20 @@ local function finish(job, c, response, said, text)
   return response
 end
 
+-- Follows redirects. → response | nil, message, code.
 local function perform(job)
-  local c, response, said, text = follow(job)
-  if not c then return nil, response, said end
-  return finish(job, c, response, said, text)
+  while true do
+    local c, response, said, text = exchange.send(job)
+    if not c then return nil, response, said end
+    settle(job, c, response, said, text)
+    local target = response.status >= 300 and job.opts.follow_redirects and redirect.target(job, response)
+    if not target then return finish(job, c, response, said, text) end
+    drop_body(job, c, response, said, text)
+    if #job.trace >= job.opts.max_redirects then return nil, "too many redirects", "too-many-redirects" end
+    local there, why, code = redirect.turn(job, target, response.status)
+    if not there then return nil, why, code end
+    job.trace[#job.trace + 1] = there
+  end
 end
 
 -- Whether the response is to be raised; then it says its status as text.

@@ -629,9 +629,6 @@ local methods = {
   --- Whether a task is parked and its wait not over. Never yields.
   parked = function(_, task) return task.news == PARKED and task.slots ~= false end,
 
-  --- The task that is running, also from coroutines inside it, or nil.
-  running = function(self) return self.current end,
-
   --- The descriptor to watch from another loop, or nil (backend "poll").
   pollfd = function(self) return poller_of(self):fd() end,
 
@@ -667,6 +664,8 @@ local function bind(api, backend)
     api[name] = function(...) return method(self, ...) end
   end
   api.wait, api.park = waiter_of(self), park_of(self)
+  --- The task that is running, also from coroutines inside it, or nil.
+  api.running = function() return self.current end
   api.now = now
   api.deadline_in = function(seconds) return now() + seconds end
   return api

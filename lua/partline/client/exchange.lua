@@ -53,7 +53,8 @@ end
 
 -- What is small goes out and comes back in one call of C, maybe with its body: the third value.
 local function exchange_small(c, job, ready)
-  local opts, parser = job.opts, parser_of(job.opts)
+  local opts = job.opts
+  local parser = opts.limited and parser_of(opts) or usual
   local most = opts.as ~= "stream" and opts.max_body_in_memory or nil
   local blocks = not c.view.running() -- there is nobody else
   local response, said, text = parser.head:ask(c.reader, c.writer, ready.head, ready.body, job.method,
@@ -71,7 +72,6 @@ local function exchange_small(c, job, ready)
 end
 
 local function exchange_plain(c, job, ready)
-  if ready.small and c.direct then return exchange_small(c, job, ready) end
   local ok, text, code = writing.write_prepared(c.writer, ready)
   if not ok then return sending_failed(c, job, text, code) end
   wait_for_head(c, job.opts.head_timeout)
@@ -108,9 +108,9 @@ local function exchange_expecting(c, job, ready)
 end
 
 -- A body may be a function of the program's, and raise.
-local function exchange_content(c, job, ready)
-  local ok, response, said, more = pcall(job.expect and exchange_expecting or exchange_plain, c, job, ready)
-  if ok then return response, said, more end
+local function exchange_guarded(c, job, ready)
+  local ok, response, said, code = pcall(job.expect and exchange_expecting or exchange_plain, c, job, ready)
+  if ok then return response, said, code end
   c:close()
   error(response, 0)
 end
@@ -120,9 +120,10 @@ end
 -- A kept connection, or nil. Any of them may die on its way back to us, so what can be sent only once is not entrusted
 -- to one that was not asked for.
 local function kept(job, route)
-  local opts, once = job.opts, job.content and not job.content.again
-  if not job.pool or once and not opts.http_client then return nil end
-  return job.pool:take(route.key, opts.http_client, once or opts.retry == false)
+  local opts, pool, content = job.opts, job.pool, job.content
+  local once = content and not content.again
+  if not pool or once and not opts.http_client then return nil end
+  return pool:take(route.key, opts.http_client, once or opts.retry == false)
 end
 
 -- → c | nil, message, code.
@@ -139,8 +140,17 @@ local function may_repeat(c, job, code)
   return silent and job.opts.retry ~= false and (not job.content or job.content.again)
 end
 
--- → c, response, said, text | nil, message, code.
-local function send(job)
+-- How it goes over this connection. Small bodies are strings, which do not raise.
+local function exchange_of(c, job, ready)
+  if ready.small and c.direct and not job.expect then return exchange_small end
+  return job.content and exchange_guarded or exchange_plain
+end
+
+--- Sends the request of a job. → connection, response, what else its head says (`framing`, `keep_alive`, `upgrade`,
+-- `coded`; not to be changed), and its body when that has come along and is wanted whole | nil, message, code. The
+-- connection has the `limits` of a body that is not read, and is `spent` when it cannot carry another request whatever
+-- the head says. May yield.
+function exchange.send(job)
   local route, text, code = request.route(job)
   if not route then return nil, text, code end
   for attempt = 1, 2 do
@@ -152,27 +162,16 @@ local function send(job)
     if not c then c, text, code = dialled(job, route) end
     if not c then return nil, text, code end
     c.view.deadline, c.heard = job.deadline, false
-    response, said, more = (job.content and exchange_content or exchange_plain)(c, job, ready)
-    if response then return c, response, said, more end
-    local again = reused and may_repeat(c, job, more)
+    response, said, more = exchange_of(c, job, ready)(c, job, ready)
+    if response and (response.status ~= 417 or not c.spared) then return c, response, said, more end
+    local again = not response and reused and may_repeat(c, job, more)
     c:close()
+    if response then -- 417: the server does not know the expectation; even a body that can be read once is still there
+      job.expect = false
+      return exchange.send(job)
+    end
     if not again then return nil, said or "connection closed before a response", more or "unexpected-eof" end
   end
-end
-
---- Sends the request of a job. → connection, response, what else its head says (`framing`, `keep_alive`, `upgrade`,
--- `coded`; not to be changed), and its body when that has come along and is wanted whole | nil, message, code. The
--- connection has the `limits` of a body that is not read, and is `spent` when it cannot carry another request whatever
--- the head says. May yield.
--- 417: the server does not know the expectation; the body was spared, so even one that can be read once is still there.
-function exchange.send(job)
-  local c, response, said, more = send(job)
-  if c and response.status == 417 and job.expect and c.spared then
-    c:close()
-    job.expect = false
-    c, response, said, more = send(job)
-  end
-  return c, response, said, more
 end
 
 return exchange

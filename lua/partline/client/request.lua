@@ -66,18 +66,19 @@ local function parse(given)
   return place(u)
 end
 
-local places, count = {}, 0 -- by URL: programs ask for the same ones again and again
+local places, count = {}, 0 -- by URL: programs ask for the same ones again and again; emptied when it is full
 local PLACES_MAX, URL_MAX = 256, 512
 
 --- The place of a URL, a string or table. → place | nil, message, code.
 function request.place(given)
-  local known = places[given]
-  if known then return known end
   if type(given) ~= "string" and type(given) ~= "table" then error("URL must be a string", 5) end
   local u, text, code = parse(given)
   if not u then return nil, text, code end
   if type(given) == "string" and #given <= URL_MAX then
-    if count == PLACES_MAX then places, count = {}, 0 end
+    if count == PLACES_MAX then
+      count = 0
+      for url in pairs(places) do places[url] = nil end
+    end
     places[given], count = u, count + 1
   end
   return u
@@ -275,13 +276,7 @@ end
 
 -- ---- the job ----
 
-local shared = nil -- the pool of everybody who brings none
-
-local function pool_of(opts)
-  if opts.pool ~= nil then return opts.pool end
-  shared = shared or pools.new()
-  return shared
-end
+local shared = pools.new() -- the pool of everybody who brings none
 
 -- The URL with the query_params behind its own.
 local function with_query(u, params)
@@ -298,15 +293,18 @@ end
 
 --- Everything that is decided before the first byte. → job | nil, message, code.
 function request.new(method, given_url, opts)
-  local u, text, code = request.place(given_url)
+  local u, text, code = places[given_url], nil, nil
+  if not u then u, text, code = request.place(given_url) end
   if not u then return nil, text, code end
   if opts.query_params ~= nil then u = with_query(u, opts.query_params) end
   local own, fields, content, content_type, replaces = nothing, nil, false, nil, nil
   if opts.headers ~= nil then own, fields = fields_of(opts.headers) end
   if opts.special then content, content_type, replaces = content_of(opts, own) end
   if content == nil then return nil, content_type, replaces end
+  local pool = opts.pool
+  if pool == nil then pool = shared end
   local job = { -- eight fields, since with one more it takes twice as much, and few requests need one
-    method = method, url = u, opts = opts, own = own, pool = pool_of(opts), trace = {},
+    method = method, url = u, opts = opts, own = own, pool = pool, trace = {},
     start = (opts.loop or default_loop).now(),
     -- the head depends on nothing but the method and the URL
     plain = not (fields or content or u.userinfo) and opts.pool ~= false and opts.decompress == nil,
