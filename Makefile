@@ -220,10 +220,16 @@ bench-core-run:
 bench-upload: all  ## a 1 GiB upload beside C sinks
 	$(LUA) bench/upload.lua
 
+bench-client: all  ## the client beside LuaSocket's and curl, and what bodies cost it in memory
+	$$(command -v taskset >/dev/null && echo taskset -c 0) $(LUA) bench/client.lua
+
+bench-server: all  ## the server beside nginx and a responder in C, under wrk
+	sh bench/server.sh 4 3
+
 bench-lua: all  ## heads, chunked and multipart bodies as Lua sees them, beside floors in C
 	$(LUA) bench/luahead.lua
 	$(LUA) bench/chunked.lua
 	$(LUA) bench/multipart.lua
 	-@node bench/busboy.js
 
-.PHONY: bench-core bench-core-run bench-upload bench-client bench-lua
+.PHONY: bench-core bench-core-run bench-upload bench-client bench-server bench-lua

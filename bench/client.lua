@@ -3,7 +3,10 @@
 --
 --     lua5.4 bench/client.lua [requests]        (default 20000)
 --
--- Needs nginx and curl. The sizes of bodies: MIB=64 for the chunk, UPLOAD=1024 for the uploads, in the environment.
+-- Needs nginx and curl; with taskset, once where nginx and the client have a core each, and once where they share one.
+-- A client that has one request under way sleeps until the answer is there. On a core of its own it is charged with
+-- falling asleep and being woken, which for every client is more than all the rest; so there is a floor in C.
+-- The sizes of bodies: MIB=64 for the chunk, UPLOAD=1024 for the uploads, in the environment.
 
 local peers = require "spec.support.peers"
 
@@ -114,40 +117,67 @@ local response = assert(client.post(arg[1], { proxy = false, multipart = {
 done(response.body)
 ]]
 
-local function measure(name, ...)
-  local said, ok = peers.lua({}, COMMON .. programs[name], ...)
-  if not ok then error(name .. ": " .. said) end
+local function output(command)
+  local pipe = assert(io.popen(command .. " 2>&1"))
+  local said = pipe:read("a")
+  if not pipe:close() then error(command .. ": " .. said) end
+  return said
+end
+
+local dir = peers.directory()
+
+-- Requests (or bytes), seconds of CPU, KiB above idle. `where`: what the command begins with.
+local function measure(where, name, ...)
+  local path = peers.write(dir .. "/program.lua", COMMON .. programs[name])
+  local said = output(table.concat({ where .. (os.getenv("LUA") or "lua5.4"), path, ... }, " "))
   local count, cpu, kib = said:match("(%S+)%s+(%S+)%s+(%S+)%s*$")
   return tonumber(count), tonumber(cpu), tonumber(kib)
 end
 
-local function rate(name, url, how_many)
-  local count, cpu, kib = measure(name, url, how_many)
+local function rate(where, name, url, how_many)
+  local count, cpu, kib = measure(where, name, url, how_many)
   line(name, ("%.0f"):format(count / cpu), kib .. " KiB")
   return count / cpu
 end
 
 -- User and system seconds of one curl process that asks again and again over one connection.
-local function curl(url, how_many)
-  local command = [[bash -c 'TIMEFORMAT="%%U %%S"; time curl -s -o /dev/null "%s?[1-%d]"' 2>&1]]
-  local pipe = assert(io.popen(command:format(url, how_many)))
-  local user, system = pipe:read("n", "n")
-  pipe:close()
+local function curl(where, url, how_many)
+  local command = [[bash -c 'TIMEFORMAT="%%U %%S"; time %scurl -s -o /dev/null "%s?[1-%d]"']]
+  local user, system = output(command:format(where, url, how_many)):match("(%S+)%s+(%S+)")
   line("curl, one process, one connection", ("%.0f"):format(how_many / (user + system)), "")
 end
 
-local function requests()
+local function floor(where, port, how_many)
+  local count, cpu = output(("%s%s/floor %d %d 6"):format(where, dir, port, how_many)):match("(%S+)%s+(%S+)")
+  line("C, send and recv, nothing parsed", ("%.0f"):format(count / cpu), "")
+end
+
+local function requests(nginx, title, where)
+  local url = nginx.url .. "/hello.txt"
+  line("GET of 6 bytes from nginx, " .. title, "per CPU second", "above idle")
+  local blocking = rate(where, "partline, blocking", url, n)
+  local inside = rate(where, "partline, in the loop, 10 at a time", url, n)
+  rate(where, "LuaSocket, by hand over one connection", url, n)
+  local theirs = rate(where, "LuaSocket, socket.http (closes each time)", url, math.min(n, 5000))
+  curl(where, url, n)
+  floor(where, nginx.url:match(":(%d+)$"), n)
+  print(("partline is %.1f times socket.http in the loop, %.1f times when it blocks\n"):format(inside / theirs,
+    blocking / theirs))
+end
+
+-- Each program starts where `taskset` puts it; nginx stays where this one was started: on core 0, by the Makefile.
+local function all_requests()
   local nginx = assert(peers.nginx([[
     server { listen 127.0.0.1:PORT; root DIR/root; keepalive_requests 100000000; }
   ]], { ["hello.txt"] = "hello\n" }))
-  local url = nginx.url .. "/hello.txt"
-  line("GET of 6 bytes from nginx", "per CPU second", "above idle")
-  local ours = rate("partline, blocking", url, n)
-  rate("partline, in the loop, 10 at a time", url, n)
-  rate("LuaSocket, by hand over one connection", url, n)
-  local theirs = rate("LuaSocket, socket.http (closes each time)", url, math.min(n, 5000))
-  curl(url, n)
-  print(("partline is %.1f times socket.http"):format(ours / theirs))
+  output(("%s -O2 -o %s/floor bench/client_floor.c"):format(os.getenv("CC") or "cc", dir))
+  local pinned = output("taskset -p $$ || true"):match("mask: 1%s")
+  if pinned then
+    requests(nginx, "on two cores", "taskset -c 1 ")
+    requests(nginx, "on one core", "taskset -c 0 ")
+  else
+    requests(nginx, "wherever", "")
+  end
   nginx:stop()
 end
 
@@ -178,10 +208,9 @@ srv.wait()
 ]]
 
 local function memory()
-  print()
   line("peak memory", "MB per CPU s", "above idle")
   local function show(name, what, ...)
-    local bytes, cpu, kib = measure(name, ...)
+    local bytes, cpu, kib = measure("", name, ...)
     line(what .. name, ("%.0f"):format(bytes / cpu / 1e6), kib .. " KiB")
   end
   local server = assert(peers.lua_server(CHUNK_SERVER, chunk_mib << 20))
@@ -196,5 +225,6 @@ local function memory()
   server:stop()
 end
 
-requests()
+all_requests()
 memory()
+peers.remove(dir)
