@@ -384,10 +384,24 @@ describe("on_head", function()
     assert.same({ "POST", "/up", "/up", 11, "h" },
       { request.method, request.target, request.path, request.length, request.headers.host })
     assert.equal(1, request["protocol-version"].minor)
-    assert.same({ framing = "length", keep_alive = true, upgrade = false }, about)
+    assert.same({ framing = "length", keep_alive = true, upgrade = false, http10 = false, coded = false,
+      plain = false }, about)
     p:feed("GET /x?y HTTP/1.1\r\nHost: h\r\nUpgrade: u\r\nConnection: upgrade, close\r\nExpect: 100-continue\r\n\r\n")
-    assert.same({ framing = "none", keep_alive = false, upgrade = true, expect = "continue" }, got[2])
+    assert.same({ framing = "none", keep_alive = false, upgrade = true, expect = "continue", http10 = false,
+      coded = false, plain = false }, got[2])
     assert.equal("y", got[1].query)
+    p = parser.request { on_head = function(_, said) got = said end }
+    p:feed("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert.is_true(got.plain)
+    for _, special in ipairs { "GET / HTTP/1.0\r\nHost: h", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close",
+      "GET / HTTP/1.1\r\nHost: h\r\nExpect: x", "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x",
+      "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0" } do
+      parser.request({ on_head = function(_, said) got = said end }):feed(special .. "\r\n\r\n")
+      assert.is_false(got.plain, special)
+    end
+    parser.request({ on_head = function(_, said) got = said end }):feed(
+      "POST / HTTP/1.0\r\nContent-Length: 1\r\nContent-Encoding: gzip\r\n\r\n")
+    assert.is_true(got.http10 and got.coded)
   end)
 
   it("has names in lower case when asked for", function()
@@ -751,7 +765,8 @@ describe("parse_request", function()
     local request, next_one, about = parser.parse_request(SIZED)
     assert.equal("POST", request.method)
     assert.equal(SIZED:find("hello", 1, true), next_one)
-    assert.same({ framing = "length", keep_alive = true, upgrade = false }, about)
+    assert.same({ framing = "length", keep_alive = true, upgrade = false, http10 = false, coded = false,
+      plain = false }, about)
     assert.same({ { "Host", "h" }, { "Content-Length", "11" } }, feed.fields(request.headers))
     assert.equal(11, request.length)
   end)
