@@ -409,6 +409,37 @@ case("serve", function()
   is(nil, (serve(r, w, nil, true)))
 end)
 
+case("ask", function()
+  local mine, peer = tool.pair()
+  local answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: y\r\n\r\nok"
+  local waits = 0
+  local function wait(_, mode)
+    waits = waits + 1
+    if mode == "w" then tool.drain(peer) return true end
+    if waits > 20 then return nil, "too late", "timeout" end
+    tool.send(peer, answer)
+    return true
+  end
+  local r, w, p = reader.socket(nil, mine, wait, 1), writer.socket(nil, mine, wait, 1), head.new()
+  local function go(sent, method, most, eager)
+    local m, about, body = p:ask(r, w, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", sent, method, 5, most, eager)
+    if m == nil then must(m, about, body) end
+    return m, about, body
+  end
+  local m, about, body = go(nil, "GET", 100, true)
+  assert(m.status == 200 and about.framing == "length" and body == "ok")
+  is("y", m.headers.x)
+  tool.send(peer, answer)
+  m, about, body = go("body", "POST", 1, true)
+  assert(m.length == 2 and not about.plain and body == nil)
+  is("ok", r:read(2))
+  m, about, body = go(long:rep(200), "HEAD", 100, false)
+  assert(m.status == 200 and about.framing == "none" and body == nil)
+  is("ok", r:read(2))
+  tool.shut(peer)
+  fails("write-failed", p:ask(r, w, "GET", nil, nil, 5))
+end)
+
 case("copy", function()
   local out = {}
   local function sink(bytes) out[#out + 1] = bytes end
