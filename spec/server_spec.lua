@@ -611,6 +611,18 @@ describe("100-continue", function()
     assert.matches("^HTTP/1%.1 200 OK", got)
   end)
 
+  it("is not sent when the body is there already, and the connection goes on", function()
+    serving.run(function(request) return request.content:read(3) end, {}, function(t)
+      local c = t.connect()
+      for _, whole in ipairs { "hel", "hello" } do -- what is left is on its way
+        c:send(post(EXPECT .. "Content-Length: " .. #whole .. "\r\n", whole))
+        local r = c:response()
+        assert.equal("hel", r.body)
+        assert.is_nil(r.headers.Connection)
+      end
+    end)
+  end)
+
   it("is not sent when nobody reads: the answer ends the connection", function()
     local got = bytes_of(always { status = 403, body = "no" }, post(EXPECT .. "Content-Length: 5\r\n"))
     assert.matches("^HTTP/1%.1 403 ", got)

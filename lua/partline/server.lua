@@ -149,11 +149,12 @@ local function expect_continue(c)
   return asked
 end
 
--- The body was not asked for, so it may never come. One that sends itself back is asked for now. → whether the
--- connection must end.
+-- The body was not asked for, so it may never come, unless it has come along (RFC 9110 10.1.1). One that sends itself
+-- back is asked for now. → whether the connection must end.
 local function settle_expectation(c, request, response, asked)
   c.reader:on_wait(nil)
-  if asked.sent then return false end
+  local state, given = request.body:status()
+  if asked.sent or given > 0 or state == "ended" then return false end
   if response.body ~= request.body or response.stream then return true end
   asked.send()
   return false
