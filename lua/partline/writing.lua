@@ -111,8 +111,9 @@ end
 -- { name, value }.
 local function add_fields(out, fields)
   local found = {}
-  for name, value in pairs(fields or {}) do
-    if type(name) == "number" and type(value) == "table" then name, value = value[1], value[2] end
+  for index, field in pairs(fields or {}) do
+    local name, value = index, field
+    if type(index) == "number" and type(field) == "table" then name, value = field[1], field[2] end
     local key = note(found, name, value)
     if key ~= "length" and key ~= "coding" then
       local ok, message, code = add_values(out, name, value)
@@ -156,8 +157,9 @@ end
 local function trailer_section(trailers)
   if type(trailers) == "function" then trailers = trailers() end
   local out = {}
-  for name, value in pairs(trailers or {}) do
-    if type(name) == "number" and type(value) == "table" then name, value = value[1], value[2] end
+  for index, field in pairs(trailers or {}) do
+    local name, value = index, field
+    if type(index) == "number" and type(field) == "table" then name, value = field[1], field[2] end
     if type(name) == "string" and not text.is_trailer(name) then
       return refuse("invalid-header-value", "field cannot be a trailer: " .. name)
     end
