@@ -244,6 +244,23 @@ describe("timeouts", function()
     end)
   end)
 
+  it("a head must arrive in time though a byte of it comes in every round", function()
+    serving.run(handler, { head_timeout = 0.1 }, function(t)
+      local c, got = t.connect(), nil
+      t.loop.spawn(function() got = c:response() end)
+      c:send("GET / HTTP/1.1\r\nX: ")
+      local start = t.loop.now()
+      while not got and t.loop.now() < start + 1 do
+        c:send("x")
+        local busy = t.loop.now() + 0.002
+        repeat until t.loop.now() > busy
+        t.loop.sleep(0)
+      end
+      about(0.1, t.loop.now() - start)
+      assert.equal(408, got.status)
+    end)
+  end)
+
   it("the head of a later request has its time from its own first byte", function()
     serving.run(handler, { head_timeout = 0.15, idle_timeout = 5 }, function(t)
       local c = t.connect()

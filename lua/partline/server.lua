@@ -283,8 +283,12 @@ local function serve_arrived(self, c)
     local request, said, result, served, failed, method = serve(c.reader, c.writer, c.held, woken)
     if c.head_deadline and (served or request) then c.fresh, c.held, c.head_deadline = false, nil, nil end
     if request == false then
-      park(self, c, said, result)
-      return false
+      local deadline = c.head_deadline
+      if not deadline or self.loop.now() < deadline then
+        park(self, c, said, result)
+        return false
+      end
+      request, result = nil, "timeout" -- though bytes of it come without a pause
     end
     if not request then
       no_request(self, c, c.fresh, result)
