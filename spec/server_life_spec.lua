@@ -90,6 +90,26 @@ describe("stop", function()
     loop.close()
   end)
 
+  it("lets the answer to a head that was refused arrive", function()
+    serving.run(always "x", { drain_timeout = 0.3 }, function(t)
+      local first, later = t.connect(), t.connect()
+      first:send("garbage\r\n\r\n")
+      later:send(get())
+      later:response()
+      later:send("garbage\r\n\r\n")
+      t.loop.sleep(0.02)
+      t.loop.spawn(t.server.stop, 5)
+      for _ = 1, 3 do -- they read when they have sent all
+        t.loop.sleep(0.02)
+        for _, c in ipairs { first, later } do assert.is_truthy(c:send("more of it")) end
+      end
+      for _, c in ipairs { first, later } do
+        assert.matches("^HTTP/1%.1 400 ", c:rest())
+        c:close()
+      end
+    end)
+  end)
+
   it("works outside of the loop, too", function()
     local loop = loop_module.new()
     local server = assert(partline.server.start(always "x", { loop = loop }))

@@ -1082,6 +1082,20 @@ describe("TLS", function()
       end)
   end)
 
+  tls_it("lets the answer to a head that was refused arrive when the server stops", function()
+    serving.run(always "x", { tls = server_tls(), drain_timeout = 0.3 }, function(t)
+      local c = t.connect({ tls = CLIENT })
+      c:send("garbage\r\n\r\n")
+      t.loop.sleep(0.02)
+      t.loop.spawn(t.server.stop, 5)
+      for _ = 1, 3 do -- it reads when it has sent all
+        t.loop.sleep(0.02)
+        assert.is_truthy(c:send("more of it"))
+      end
+      assert.matches("^HTTP/1%.1 400 ", c:rest())
+    end)
+  end)
+
   tls_it("is told when certificate or key are missing", function()
     local tls = { key = "/nowhere", certificate = "/nowhere" }
     local server, message, code = partline.server.start(always "x", { tls = tls })

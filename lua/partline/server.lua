@@ -224,8 +224,10 @@ end
 
 -- ---- connections ----
 
--- A head that did not come; `first`: of a connection that has brought none.
-local function no_request(self, c, first, code)
+-- A head that did not come.
+local function no_request(self, c, code)
+  local first = c.fresh
+  c.fresh = false -- what is still said is said even when the server stops
   if code == "timeout" then -- an idle connection ends without a word, half a head does not
     if first or c.reader:at_hand() > 0 then refuse(self, c, nil, code) end
   elseif code == "read-failed" then
@@ -242,7 +244,7 @@ local function serve_all(self, c)
   c:patient(nil, self.loop.now() + opts.head_timeout)
   repeat
     local request, said, code = parser.head:read(c.reader, "request", nil, parser.late)
-    if not request then return no_request(self, c, c.fresh, code) end
+    if not request then return no_request(self, c, code) end
     c.fresh = false
     if not serve_request(self, c, request, said) or self.stopping then return end
     served = served + 1
@@ -291,7 +293,7 @@ local function serve_arrived(self, c)
       request, result = nil, "timeout" -- though bytes of it come without a pause
     end
     if not request then
-      no_request(self, c, c.fresh, result)
+      no_request(self, c, result)
       return true
     end
     if not serve_rest(self, c, request, said, result, failed, method) or self.stopping then return true end
@@ -343,7 +345,7 @@ end
 local function resume(c, ok, _, code)
   local self, over = c.server, true
   if not ok then
-    guarded(self, no_request, self, c, c.fresh, code)
+    guarded(self, no_request, self, c, code)
   else
     ok, over = xpcall(serve_arrived, failure, self, c)
     if not ok then report(self, over.value, nil, over.trace) end
