@@ -90,6 +90,25 @@ describe("stop", function()
     loop.close()
   end)
 
+  it("does not wait for who is ready without having anything to say", function()
+    local t
+    serving.run(function()
+      if t.server.stats().requests == 100 then -- the others have their turn after it
+        t.loop.spawn(function() t.took = took(t, function() t.server.stop(2) end) end)
+      end
+      return { body = "x" }
+    end, {}, function(with)
+      t = with
+      local c = t.connect()
+      c:send(get():rep(100))
+      for _ = 1, 100 do assert.equal(200, c:response().status) end
+      assert.is_true(c:ended())
+      c:close()
+      assert.is_true(serving.eventually(function() return t.took end))
+      assert.is_true(t.took < 0.5, t.took)
+    end)
+  end)
+
   it("lets the answer to a head that was refused arrive", function()
     serving.run(always "x", { drain_timeout = 0.3 }, function(t)
       local first, later = t.connect(), t.connect()
@@ -108,6 +127,29 @@ describe("stop", function()
         c:close()
       end
     end)
+  end)
+
+  it("knows of a connection that has been accepted just now", function()
+    for _, bytes in ipairs { "", get() } do
+      for _, how in ipairs { "stop", "close" } do
+        local loop, served = loop_module.new(), 0
+        local server = assert(partline.server.start(function()
+          served = served + 1
+          return "x"
+        end, { loop = loop }))
+        local s = assert(socket.connect("127.0.0.1", server.port))
+        s:send(bytes)
+        repeat server.step(0.01) until server.stats().accepted == 1
+        assert.is_true(server[how](1))
+        for _ = 1, 5 do loop.step(0) end
+        s:settimeout(1)
+        local _, err = s:receive(1)
+        assert.equal("closed", err)
+        assert.same({ 0, 0 }, { served, server.stats().connections })
+        s:close()
+        loop.close()
+      end
+    end
   end)
 
   it("works outside of the loop, too", function()
@@ -133,6 +175,21 @@ describe("stop", function()
       t.server:close()
       assert.is_true(serving.eventually(function() return over == 2 end))
     end)
+  end)
+end)
+
+describe("close", function()
+  it("leaves unserved what has arrived already", function()
+    local loop = loop_module.new()
+    local server = assert(partline.server.start(always { body = "x" }, { loop = loop }))
+    local s = assert(socket.connect("127.0.0.1", server.port))
+    s:send(get():rep(150))
+    repeat server.step(0.01) until server.stats().requests == 100 -- the others have their turn after it
+    server.close()
+    for _ = 1, 5 do loop.step(0) end
+    assert.same({ 100, 0 }, { server.stats().requests, server.stats().connections })
+    s:close()
+    loop.close()
   end)
 end)
 

@@ -286,6 +286,7 @@ local function serve_arrived(self, c)
     if c.head_deadline and (served or request) then c.fresh, c.held, c.head_deadline = false, nil, nil end
     if request == false then
       local deadline = c.head_deadline
+      if self.stopping and not said then return true end
       if not deadline or self.loop.now() < deadline then
         park(self, c, said, result)
         return false
@@ -354,6 +355,7 @@ local function resume(c, ok, _, code)
 end
 
 local function serve_connection(self, conn)
+  if self.stopping then conn:close() end -- it has come too late
   local c, loop = connection.new(conn, self.opts), self.loop
   c.task, c.server, c.resume, c.fd = loop.running(), self, resume, conn.fd
   c.fresh, c.head_deadline = true, loop.now() + self.opts.head_timeout
@@ -475,6 +477,7 @@ function Server:close()
   for c in pairs(self.open) do
     if not me or c.task ~= me then
       self.open[c] = nil
+      c.reader:close()
       c.conn:close()
       self.loop.cancel(c.task, "server closed")
     end
