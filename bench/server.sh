@@ -18,7 +18,7 @@ mkdir -p build/bench
 ${CC:-cc} -O2 -o build/bench/responder bench/responder.c || exit 1
 export LUA_PATH="$top/lua/?.lua;$top/lua/?/init.lua;;" LUA_CPATH="${PARTLINE_BUILD:-$top/build}/?.so;;"
 
-base=$((20000 + $$ % 20000))
+base=$((10000 + $$ % 20000)) # below the ports that clients are given
 start() {  # start NAME PORT COMMAND...: remembers the process that serves as $dir/NAME.pid
   name=$1 port=$2
   shift 2

@@ -33,6 +33,33 @@ describe("the client sends", function()
     assert.is_nil(body)
   end)
 
+  it("what the options of this call say, whatever those of the last one said", function()
+    local moved = "HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n"
+    with(function(c)
+      for _ = 1, 100 do
+        local request = request_of(c)
+        if not request or not say(c, request.path == "/" and moved or OK) then return end
+      end
+    end, function(s)
+      local function status(opts) return assert(client.get(s.url, opts)).status end
+      local opts = { follow_redirects = false, proxy = false }
+      assert.equal(302, status(opts))
+      assert.equal(302, status(opts))
+      opts.follow_redirects = nil
+      assert.equal(200, status(opts))
+      opts.follow_redirects = false
+      assert.equal(302, status(opts))
+      assert.equal(200, status { max_redirects = 20, proxy = false }) -- as many, one of them what it is anyway
+      assert.equal(302, status { follow_redirects = false, proxy = false })
+      assert.equal(200, status { proxy = false })
+      assert.equal(200, status { proxy = false, limited = false })
+      assert.equal(302, status { ["follow-redirects?"] = false, proxy = false })
+      assert.equal(200, status { proxy = false, special = false })
+      assert.equal("ok", assert(client.get(s.url, { proxy = false, as = "stream" })).body:read("a"))
+      assert.equal("ok", assert(client.get(s.url, { proxy = false })).body)
+    end)
+  end)
+
   it("every method by its function", function()
     local seen = {}
     with(always("HTTP/1.1 204 No Content\r\n\r\n", seen), function(s)

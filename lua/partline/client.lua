@@ -42,48 +42,42 @@ local limits = {
 -- As options.read with the defaults, which are written out: every request does it. `limited`: it limits heads;
 -- `special`: it has to be checked.
 local function read_options(given)
-  local d = defaults
+  local d, limited, checked = defaults, false, false
   local all = {
     as = d.as, follow_redirects = d.follow_redirects, max_redirects = d.max_redirects, throw_errors = d.throw_errors,
     connect_timeout = d.connect_timeout, head_timeout = d.head_timeout, body_timeout = d.body_timeout,
     write_timeout = d.write_timeout, expect_over = d.expect_over, continue_timeout = d.continue_timeout,
-    max_body_in_memory = d.max_body_in_memory, limited = false,
-    special = false,
+    max_body_in_memory = d.max_body_in_memory, limited = false, special = false,
   }
   for name, value in next, given do
     local known = ours[name]
-    if known then
-      all[known] = value
-      if special[known] then all.special = true end
-    else
-      if type(name) == "string" then name = options.snake(name) end
-      all[name] = value
-      if limits[name] then all.limited = true end
+    if not known then
+      known = type(name) == "string" and options.snake(name) or name
+      limited = limited or limits[known]
     end
+    all[known] = value
+    checked = checked or special[known]
   end
+  all.limited, all.special = limited, checked -- whatever the program calls so
   return all
 end
 
--- What was read last: programs give the same table again and again.
+-- What was given and read last: programs give the same options again and again.
 local last = setmetatable({ given = nil, all = nil, count = 0 }, { __mode = "v" })
 
--- As read_options, which need not read again what has not changed. Nothing that holds a body or fields is kept.
+-- As read_options, which need not read again what is the same. Nothing that holds a body or fields is kept.
 local function options_of(given)
-  local all = last.all
-  if all and last.given == given then
-    local n = 0
+  local before, all, n = last.given, last.all, 0
+  if before and all then
     for name, value in next, given do
-      if all[name] ~= value then n = -1 break end
+      if before[name] ~= value then n = -1 break end
       n = n + 1
     end
     if n == last.count then return all end
   end
-  all = read_options(given)
-  local n = 0
-  for name in next, given do n = ours[name] and n + 1 or -math.huge end
-  if n >= 0 and not all.special and all.headers == nil then
-    last.given, last.all, last.count = given, all, n
-  end
+  all, before, n = read_options(given), {}, 0
+  for name, value in next, given do before[name], n = value, ours[name] and n + 1 or -math.huge end
+  if n >= 0 and not all.special and all.headers == nil then last.given, last.all, last.count = before, all, n end
   return all
 end
 
