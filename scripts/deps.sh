@@ -27,6 +27,7 @@ have() {
     luv)       "$lua" -e 'require "luv"' ;;
     copas)     ls /usr/share/lua/5.2/copas.lua || "$lua" -e 'require "copas"' ;;
     httpbin)   command -v gunicorn && /usr/bin/python3 -c 'import httpbin' ;;
+    chromium)  command -v chromium || command -v chromium-browser ;;
     busboy)    NODE_PATH=build/node/node_modules:/usr/share/nodejs node -e 'require("busboy")' ;;
     *)         PATH=$PATH:/usr/sbin:/usr/local/sbin command -v "$1" ;;
   esac >/dev/null 2>&1
@@ -52,6 +53,7 @@ debian() {
     nginx)     echo nginx-light ;;
     httpbin)   echo python3-httpbin gunicorn ;;
     busboy)    echo nodejs node-busboy ;;
+    chromium)  echo chromium ;;
     fuzzer)    echo clang "$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/libclang-rt-\1-dev/p' | head -n 1)" ;;
     *)         echo "$1" ;;
   esac
