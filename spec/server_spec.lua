@@ -173,6 +173,30 @@ describe("keep-alive", function()
     end)
   end)
 
+  it("gives the others their turn after a hundred or two, plain requests or not", function()
+    local mixed = get("/"):rep(99) .. get("/", "Expect: 100-continue\r\n")
+    for _, bytes in ipairs { get("/"):rep(1000), mixed:rep(10) } do
+      local run, most, over = 0, 0, false
+      serving.run(function()
+        run = run + 1
+        most = math.max(most, run)
+        return ""
+      end, {}, function(t)
+        local c = t.connect()
+        c:send(bytes)
+        t.loop.spawn(function()
+          while not over do
+            run = 0
+            t.loop.sleep(0)
+          end
+        end)
+        for _ = 1, 1000 do c:response() end
+        over = true
+      end)
+      assert.is_true(most <= 200, most .. " in a turn")
+    end
+  end)
+
   local function connection_of(bytes, handler)
     local response, closed
     serving.run(handler or always("x"), { idle_timeout = 0.2 }, function(t)

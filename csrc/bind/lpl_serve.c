@@ -115,14 +115,19 @@ static bool answered (lua_State *L, lpl_writer *w, bool *whole) {
 
 /* ---- serve ---- */
 
-/* Three answers, of which `given` are on the top, and whether a request was served. */
-static int give (lua_State *L, int given, bool served) {
+static void push_served (lua_State *L, lua_KContext served) {
+  if (served > 0) lua_pushinteger(L, (lua_Integer)served);
+  else lua_pushboolean(L, 0);
+}
+
+/* Three answers, of which `given` are on the top, and how many requests were served. */
+static int give (lua_State *L, int given, lua_KContext served) {
   for (; given < 3; given++) lua_pushnil(L);
-  lua_pushboolean(L, served);
+  push_served(L, served);
   return 4;
 }
 
-static int wait (lua_State *L, bool pass, bool served) {
+static int wait (lua_State *L, bool pass, lua_KContext served) {
   lua_pushboolean(L, 0);
   lua_pushvalue(L, MEMORY);
   lua_pushboolean(L, pass);
@@ -130,7 +135,7 @@ static int wait (lua_State *L, bool pass, bool served) {
 }
 
 /* Puts the next request at REQUEST and SAID: LPL_WAIT. Otherwise the number of serve's answers. */
-static int next_request (lua_State *L, bool served) {
+static int next_request (lua_State *L, lua_KContext served) {
   lpl_reader *r = lua_touserdata(L, FROM);
   lpl_read a = {lua_upvalueindex(UP_HEAD), FROM,           lua_upvalueindex(UP_SHARED), MEMORY,
                 PL_REQUEST,                PL_ASKED_OTHER, lua_toboolean(L, lua_upvalueindex(UP_LATE))};
@@ -158,11 +163,11 @@ static bool wants_body (lua_State *L) {
 }
 
 /* What the handler gave, or raised, for Lua. */
-static int leave (lua_State *L, bool failed) {
+static int leave (lua_State *L, bool failed, lua_KContext served) {
   lua_pushvalue(L, REQUEST);
   lua_pushvalue(L, SAID);
   lua_pushvalue(L, RESULT);
-  lua_pushboolean(L, 1);
+  push_served(L, served);
   lua_pushboolean(L, failed);
   lua_pushvalue(L, METHOD);
   return 6;
@@ -184,18 +189,18 @@ static int serve_k (lua_State *L, int status, lua_KContext served) {
   bool resumed = status != LUA_OK;
   for (;;) {
     if (!resumed) {
-      if (served == FAIR_REQUESTS) return wait(L, true, true);
-      int n = next_request(L, served > 0);
+      if (served == FAIR_REQUESTS) return wait(L, true, served);
+      int n = next_request(L, served);
       if (n != LPL_WAIT) return n;
-      if (!is_plain(L)) return give(L, 2, served > 0);
+      if (!is_plain(L)) return give(L, 2, served);
       status = call_handler(L, ++served);
     }
     resumed = false;
     bool failed = status != LUA_OK && status != LUA_YIELD, whole = false;
-    if (failed || !wants_body(L) || !answered(L, lua_touserdata(L, TO), &whole)) return leave(L, failed);
+    if (failed || !wants_body(L) || !answered(L, lua_touserdata(L, TO), &whole)) return leave(L, failed, served);
     if (!whole) {
       lua_pushboolean(L, 1);
-      return give(L, 1, true);
+      return give(L, 1, served);
     }
   }
 }
@@ -215,9 +220,9 @@ static void *check (lua_State *L, int idx, int up, const char *what) {
      nil [, message, code], served       no more requests
      true, nil, nil, served              the Writer has to be flushed
      request, about, nil, served         one that is not plain
-     request, about, result, true, failed, method   the handler has given, or raised and `failure` made, what is not
+     request, about, result, served, failed, method   the handler has given, or raised and `failure` made, what is not
                                          for here; method: before the handler had the request
-   served: whether a request was. woken: somebody has waited since. May yield: in the handler only. */
+   served: how many handlers were called, or false. woken: somebody has waited since. May yield: in the handler only. */
 static int serve (lua_State *L) {
   lua_settop(L, WOKEN);
   lpl_reader *r = check(L, FROM, UP_READER, "reader expected");

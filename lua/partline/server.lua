@@ -280,8 +280,8 @@ end
 
 -- Serves what has arrived. → whether the connection is over; else it is parked.
 local function serve_arrived(self, c)
-  local serve, woken = self.serve, true
-  for _ = 1, FAIR_REQUESTS do
+  local serve, woken, turn = self.serve, true, 0
+  repeat
     local request, said, result, served, failed, method = serve(c.reader, c.writer, c.held, woken)
     if c.head_deadline and (served or request) then c.fresh, c.held, c.head_deadline = false, nil, nil end
     if request == false then
@@ -298,8 +298,8 @@ local function serve_arrived(self, c)
       return true
     end
     if not serve_rest(self, c, request, said, result, failed, method) or self.stopping then return true end
-    woken = false
-  end
+    woken, turn = false, turn + (served or 1)
+  until turn >= FAIR_REQUESTS
   park(self, c, nil, true)
   return false
 end
