@@ -286,7 +286,10 @@ local function serve_arrived(self, c)
     if c.head_deadline and (served or request) then c.fresh, c.held, c.head_deadline = false, nil, nil end
     if request == false then
       local deadline = c.head_deadline
-      if self.stopping and not said then return true end
+      if self.stopping and not said then
+        c.conn:close()
+        return true
+      end
       if not deadline or self.loop.now() < deadline then
         park(self, c, said, result)
         return false
