@@ -3,23 +3,15 @@
 --
 --     lua5.4 bench/chunked.lua [rounds]        (with LUA_PATH and LUA_CPATH as `make spec` sets them)
 
+local bodies = require "bench.bodies"
 local parser = require "partline.parser"
 local reader = require "partline.reader"
+
+local source = bodies.source
 
 local ROUNDS = tonumber(arg and arg[1]) or 5
 local MIB = 64
 local PIECE = 64 * 1024
-
-local function best(f)
-  local seconds = math.huge
-  for _ = 1, ROUNDS do
-    collectgarbage()
-    local start = os.clock()
-    f()
-    seconds = math.min(seconds, os.clock() - start)
-  end
-  return seconds
-end
 
 local function row(name, seconds, bytes, chunks)
   print(("  %-50s %8.2f GB/s %8.1f ns a chunk"):format(name, bytes / seconds / 1e9, seconds / chunks * 1e9))
@@ -46,14 +38,6 @@ local function pieces_of(size, chunks)
   return pieces
 end
 
-local function source(pieces)
-  local i = 0
-  return reader.from_function(function()
-    i = i + 1
-    return pieces[i]
-  end)
-end
-
 local HEAD = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 local function push(pieces, on_body)
@@ -68,7 +52,7 @@ for _, size in ipairs { 16, 1024, 16384, 1048576 } do
   local chunks = bytes // size
   local pieces = pieces_of(size, chunks)
   local function measure(name, f)
-    row(name, best(f), bytes, chunks)
+    row(name, bodies.best(ROUNDS, f), bytes, chunks)
   end
   print(("%d MiB in chunks of %d bytes"):format(mib, size))
   measure("floor: the pieces to a file sink, nothing decoded", function() source(pieces):copy(null) end)

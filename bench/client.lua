@@ -8,6 +8,7 @@
 -- falling asleep and being woken, which for every client is more than all the rest; so there is a floor in C.
 -- The sizes of bodies: MIB=64 for the chunk, UPLOAD=1024 for the uploads, in the environment.
 
+local memory = require "spec.support.memory"
 local peers = require "spec.support.peers"
 
 local n = tonumber(arg[1]) or 20000
@@ -18,20 +19,14 @@ local function line(...)
 end
 
 -- Each program ends with a line: requests (or bytes), seconds of CPU, KiB above idle.
-local COMMON = [[
-local function status(key)
-  for l in io.lines("/proc/self/status") do
-    local v = l:match("^" .. key .. ":%s*(%d+)")
-    if v then return tonumber(v) end
-  end
-end
+local COMMON = memory.PROBE .. [[
 local idle, begun
 local function begin()
   collectgarbage() collectgarbage()
-  idle, begun = status "VmHWM", os.clock()
+  idle, begun = peak(), os.clock()
 end
 local function done(count)
-  print(count, os.clock() - begun, status "VmHWM" - idle)
+  print(count, os.clock() - begun, peak() - idle)
 end
 ]]
 
@@ -181,42 +176,16 @@ local function all_requests()
   nginx:stop()
 end
 
-local CHUNK_SERVER = [[
-local socket = require "socket"
-local listener = assert(socket.bind("127.0.0.1", arg[1]))
-local size, piece = tonumber(arg[2]), ("x"):rep(65536)
-while true do
-  local c = listener:accept()
-  local l
-  repeat l = c:receive("*l") until not l or l == ""
-  if l then
-    c:send(("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n"):format(size))
-    for _ = 1, size // 65536 do c:send(piece) end
-    c:send("\r\n0\r\n\r\n")
-  end
-  c:close()
-end
-]]
-
-local UPLOAD_SERVER = [[
-local srv = assert(require("partline.server").start(function(request)
-  local n = 0
-  for part in request.parts do n = n + part.content:skip() end
-  return tostring(n)
-end, { port = tonumber(arg[1]) }))
-srv.wait()
-]]
-
-local function memory()
+local function bodies()
   line("peak memory", "MB per CPU s", "above idle")
   local function show(name, what, ...)
     local bytes, cpu, kib = measure("", name, ...)
     line(what .. name, ("%.0f"):format(bytes / cpu / 1e6), kib .. " KiB")
   end
-  local server = assert(peers.lua_server(CHUNK_SERVER, chunk_mib << 20))
+  local server = memory.chunk_server(chunk_mib << 20)
   show("discarded by a sink", ("one chunk of %d MiB "):format(chunk_mib), server.url)
   server:stop()
-  server = assert(peers.lua_server(UPLOAD_SERVER))
+  server = memory.upload_server()
   local path = os.tmpname()
   assert(os.execute(("truncate -s %dM %s && cat %s >/dev/null"):format(upload_mib, path, path))) -- in the page cache
   show("multipart from a file", ("%d MiB, "):format(upload_mib), server.url, path)
@@ -226,5 +195,5 @@ local function memory()
 end
 
 all_requests()
-memory()
+bodies()
 peers.remove(dir)

@@ -3,9 +3,9 @@
 --
 --     lua5.4 bench/multipart.lua [rounds]        (with LUA_PATH and LUA_CPATH as `make spec` sets them)
 
+local bodies = require "bench.bodies"
 local multipart = require "partline.multipart"
 local parser = require "partline.parser"
-local reader = require "partline.reader"
 
 local ROUNDS = tonumber(arg and arg[1]) or 3
 local SIZE = 64 * 1024 * 1024
@@ -13,19 +13,8 @@ local PIECE = 64 * 1024
 local BOUNDARY = "----WebKitFormBoundary7MA4YWxkTrZu0gW"
 local TYPE = "multipart/form-data; boundary=" .. BOUNDARY
 
-local function best(f)
-  local seconds = math.huge
-  for _ = 1, ROUNDS do
-    collectgarbage()
-    local start = os.clock()
-    f()
-    seconds = math.min(seconds, os.clock() - start)
-  end
-  return seconds
-end
-
 local function row(name, f)
-  print(("  %-58s %8.2f GB/s"):format(name, SIZE / best(f) / 1e9))
+  print(("  %-58s %8.2f GB/s"):format(name, SIZE / bodies.best(ROUNDS, f) / 1e9))
 end
 
 local function random()
@@ -56,13 +45,7 @@ end
 
 for _, kind in ipairs(CONTENT) do
   local pieces = pieces_of(kind[2])
-  local function source()
-    local i = 0
-    return reader.from_function(function()
-      i = i + 1
-      return pieces[i]
-    end)
-  end
+  local function source() return bodies.source(pieces) end
   print(kind[1])
 
   row("part.content:skip, pieces of 64 KiB", function()

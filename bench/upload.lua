@@ -5,6 +5,8 @@
 --     lua5.4 bench/upload.lua [MiB]        (default 1024; make bench-upload)
 
 local poll = require("partline.core").poll
+local files = require("spec.support.files")
+local peers = require("spec.support.peers")
 
 local mib = tonumber(arg[1]) or 1024
 local lua = os.getenv("LUA") or "lua5.4"
@@ -18,13 +20,6 @@ local function run(command)
   return out
 end
 
-local function read_file(path)
-  local file = io.open(path, "rb")
-  local text = file and file:read("a")
-  if file then file:close() end
-  return text
-end
-
 -- Starts a program on the first core in the background; → its process.
 local function start(command)
   return (run(("taskset -c 0 %s > %s/out 2>&1 & echo $!"):format(command, work)):gsub("%s", ""))
@@ -32,7 +27,7 @@ end
 
 -- CPU seconds used so far, user and system.
 local function cpu(pid)
-  local stat = assert(read_file("/proc/" .. pid .. "/stat")):match("%) (.*)")
+  local stat = assert(files.read("/proc/" .. pid .. "/stat")):match("%) (.*)")
   local i, total = 0, 0
   for word in stat:gmatch("%S+") do
     i = i + 1
@@ -42,7 +37,7 @@ local function cpu(pid)
 end
 
 local function memory(pid, key)
-  return tonumber((read_file("/proc/" .. pid .. "/status") or ""):match(key .. ":%s+(%d+)")) / 1024
+  return tonumber((files.read("/proc/" .. pid .. "/status") or ""):match(key .. ":%s+(%d+)")) / 1024
 end
 
 local function wait_for(port)
@@ -52,13 +47,6 @@ local function wait_for(port)
     poll.sleep(0.02)
   end
   error("nothing listens on port " .. port)
-end
-
-local function free_port()
-  local s = assert(require("socket").bind("127.0.0.1", 0))
-  local _, port = s:getsockname()
-  s:close()
-  return math.tointeger(tonumber(port))
 end
 
 local function upload(file, port)
@@ -87,14 +75,14 @@ assert(os.execute(("head -c %d /dev/urandom > %s && head -c 1000000 /dev/urandom
 
 local ours = lua .. " examples/upload.lua --quiet --port PORT --dir " .. work
 print(("%d MiB in one part, %s"):format(mib, run("uname -m"):gsub("%s", "")))
-local sink = measure("C sink", "build/bench/sink PORT", file, small, free_port())
-measure("C sink with boundary scan", "build/bench/sink PORT scan", file, small, free_port())
-local discarded = measure("partline, discarded", ours .. " --discard", file, small, free_port())
+local sink = measure("C sink", "build/bench/sink PORT", file, small, peers.free_port())
+measure("C sink with boundary scan", "build/bench/sink PORT scan", file, small, peers.free_port())
+local discarded = measure("partline, discarded", ours .. " --discard", file, small, peers.free_port())
 os.execute(("cp %s %s/warm && rm %s/warm"):format(file, work, work)) -- the file system's first pages cost more
 local writing_sink = "build/bench/sink PORT " .. work .. "/sink"
-local written = measure("C sink that writes a file", writing_sink, file, small, free_port())
+local written = measure("C sink that writes a file", writing_sink, file, small, peers.free_port())
 os.remove(work .. "/sink")
-local saved = measure("partline, saved", ours, file, small, free_port())
+local saved = measure("partline, saved", ours, file, small, peers.free_port())
 print(("throughput: discarded %.2f of the sink's, saved %.2f of the writing sink's"):format(discarded / sink,
   saved / written))
 local sum = run(("cat %s/big-* %s/big.* 2>/dev/null | sha256sum | cut -c1-64"):format(work, work))

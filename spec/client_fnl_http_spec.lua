@@ -6,18 +6,12 @@ local coding = require "partline.client.coding"
 local loop = require "partline.loop"
 local multipart = require "partline.multipart"
 local partline = require "partline"
+local files = require "spec.support.files"
 local peers = require "spec.support.peers"
 local reader = require "partline.reader"
 local scripted = require "spec.support.scripted"
 
 local slow = os.getenv("PARTLINE_UNDER") ~= nil
-
-local function contents(path)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("a")
-  file:close()
-  return text
-end
 
 -- Pieces that another task gives one by one, as a channel would; a body and a part's content are such functions.
 local function channel(pieces)
@@ -116,7 +110,7 @@ describe("the server receives", function()
     scripted.with(echo, function(s)
       local file = io.open("Makefile", "rb")
       local _, fields, body = taken_apart(s.client.post(s.url, { body = file }))
-      assert.equal(contents("Makefile"), body)
+      assert.equal(files.read("Makefile"), body)
       assert.equal(tostring(#body), fields["Content-Length"])
       file:close()
       assert.has_error(function() s.client.post(s.url, { body = file }) end)
@@ -127,7 +121,7 @@ describe("the server receives", function()
 
   it("parts with a boundary of the program's, of known length or in chunks", function()
     scripted.with(echo, function(s)
-      local makefile = contents("Makefile")
+      local makefile = files.read("Makefile")
       local want = table.concat({
         "--foobar", "Content-Disposition: form-data; name=\"foo\"; filename=\"M\"; filename*=UTF-8''%C3%9C",
         "Content-Type: text/x-make", "X-More: 1", "", makefile,
@@ -218,7 +212,7 @@ describe("our server", function()
       assert.same({ method = "GET", path = "/", version = version }, c.get(url, { as = "json" }).body)
       assert.same({ method = "POST", path = "/", version = version, length = 4, content = "text" },
         c.post(url, { body = "text", as = "json" }).body)
-      local makefile = contents("Makefile")
+      local makefile = files.read("Makefile")
       for _, body in ipairs { reader.from_file("Makefile"), io.open("Makefile", "rb") } do
         assert.same({ method = "PUT", path = "/a", version = version, length = #makefile, content = makefile },
           c.put(url .. "/a", { body = body, as = "json" }).body)
@@ -230,7 +224,7 @@ describe("our server", function()
 
   it("is given parts", function()
     beside(tell, function(c, url)
-      local makefile = contents("Makefile")
+      local makefile = files.read("Makefile")
       for _, content in ipairs { io.open("Makefile", "rb"), reader.from_file("Makefile"), channel { makefile } } do
         local told = c.post(url, { as = "json", ["throw-errors?"] = false, multipart = {
           { name = "note", content = "hello" }, { filename = "M", name = "file", content = content },
@@ -430,7 +424,7 @@ describe("httpbin:", function()
       assert.same(expected(), told(response))
       assert.equal("foo", response.body.data)
     end
-    local makefile = contents("Makefile")
+    local makefile = files.read("Makefile")
     assert.equal(makefile, c.put(url .. "/put", { body = io.open("Makefile", "rb"), as = "json" }).body.data)
     local got = assert(c.post(url .. "/post", { as = "json", multipart = {
       { name = "foo", content = "bar" }, { name = "baz", content = reader.from_string("qux"), filename = "baz.txt" },

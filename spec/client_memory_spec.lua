@@ -1,5 +1,6 @@
 -- What the client's memory depends on: not on what comes, nor on what goes. Each measurement is a process of its own.
 
+local memory = require "spec.support.memory"
 local peers = require "spec.support.peers"
 
 local UNDER = os.getenv("PARTLINE_UNDER")
@@ -8,44 +9,12 @@ local MIB = 1024 * 1024
 local MOST = 6 * 1024 -- KiB above idle
 
 -- Prints what `f` returns and the growth of the process's peak, in KiB.
-local MEASURE = [[
-local function peak()
-  for line in io.lines("/proc/self/status") do
-    local kib = line:match("^VmHWM:%s*(%d+)")
-    if kib then return tonumber(kib) end
-  end
-end
+local MEASURE = memory.PROBE .. [[
 local client = require "partline.client"
 require "partline.build"
 collectgarbage() collectgarbage()
 local idle = peak()
 local function done(bytes) io.write(bytes, " ", peak() - idle) end
-]]
-
-local CHUNK_SERVER = [[
-local socket = require "socket"
-local listener = assert(socket.bind("127.0.0.1", arg[1]))
-local size, piece = tonumber(arg[2]), ("x"):rep(65536)
-while true do
-  local c = listener:accept()
-  local line
-  repeat line = c:receive("*l") until not line or line == ""
-  if line then
-    c:send(("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n"):format(size))
-    for _ = 1, size // 65536 do c:send(piece) end
-    c:send("\r\n0\r\n\r\n")
-  end
-  c:close()
-end
-]]
-
-local UPLOAD_SERVER = [[
-local srv = assert(require("partline.server").start(function(request)
-  local n = 0
-  for part in request.parts do n = n + part.content:skip() end
-  return tostring(n)
-end, { port = tonumber(arg[1]) }))
-srv.wait()
 ]]
 
 local function measure(program, ...)
@@ -59,7 +28,7 @@ describe("the client's memory", function()
   if UNDER or not io.open("/proc/self/status") then return pending("it cannot be told here") end
 
   it("does not grow with a chunk", function()
-    local server = assert(peers.lua_server(CHUNK_SERVER, 64 * MIB))
+    local server = memory.chunk_server(64 * MIB)
     for _, how in ipairs { "body:copy(function() end)", "body:skip()" } do
       local bytes, kib = measure([[
         local body = assert(client.get(arg[1], { proxy = false, as = "stream" })).body
@@ -71,7 +40,7 @@ describe("the client's memory", function()
   end)
 
   it("does not grow with an upload", function()
-    local server = assert(peers.lua_server(UPLOAD_SERVER))
+    local server = memory.upload_server()
     local dir = peers.directory()
     assert(os.execute(("truncate -s %d %s/file"):format(256 * MIB, dir)))
     for _, content in ipairs { "file", "function() return file:read(65536) end" } do

@@ -2,19 +2,13 @@
 
 local partline = require "partline"
 local options = require "partline.options"
+local read = require("spec.support.files").read
 
 -- Pages whose examples are programs; those of the others must compile.
 local RUN = {
   reader = true, headers = true, message = true, multipart = true, options = true, errors = true,
   url = true, build = true, form = true, parser = true,
 }
-
-local function read(path)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("a")
-  file:close()
-  return text
-end
 
 local function pages()
   local pipe = assert(io.popen("ls README.md doc/*.md"))

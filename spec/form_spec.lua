@@ -2,6 +2,7 @@
 
 local build = require "partline.build"
 local form = require "partline.form"
+local files = require "spec.support.files"
 local json = require "spec.support.json"
 local message = require "partline.message"
 local reader = require "partline.reader"
@@ -31,13 +32,6 @@ local function exists(path)
   local file = io.open(path, "rb")
   if file then file:close() end
   return file ~= nil
-end
-
-local function content(path)
-  local file = assert(io.open(path, "rb"))
-  local bytes = file:read("a")
-  file:close()
-  return bytes
 end
 
 -- A directory of the test's own.
@@ -123,7 +117,7 @@ describe("form.read", function()
     assert.equal("../x.bin", file.filename)
     assert.equal("image/x", file.mime_type)
     assert.equal(#big, file.size)
-    assert.equal(big, content(file.path))
+    assert.equal(big, files.read(file.path))
     assert.equal(0, f:file("empty").size)
     assert.equal(dir, file.path:match("^(.*)/[^/]*$"))
     f:remove()
@@ -133,7 +127,7 @@ describe("form.read", function()
 
   it("spools to the system's temporary files by default", function()
     local f = assert(form.read(multipart_request { { name = "f", filename = "x", content = "abc" } }))
-    assert.equal("abc", content(f.files[1].path))
+    assert.equal("abc", files.read(f.files[1].path))
     f:remove()
     assert.is_false(exists(f.files[1].path))
   end)

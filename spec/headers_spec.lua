@@ -251,15 +251,16 @@ describe("heads one after the other", function()
   end)
 end)
 
+-- What pairs shows of a table.
+local function shown(t)
+  local out = {}
+  for name, value in pairs(t) do out[name] = value end
+  return out
+end
+
 describe("a message", function()
   local function request(target)
     return message.read_request(from_string(("GET %s HTTP/1.0\r\nA: 1\r\n\r\n"):format(target)))
-  end
-
-  local function shown(t)
-    local out = {}
-    for name, value in pairs(t) do out[name] = value end
-    return out
   end
 
   it("shows all it has to pairs", function()
@@ -306,12 +307,6 @@ describe("late headers", function()
 
   local function late(bytes)
     return message.next_request(from_string(bytes or HEAD), message.parser { late_headers = true })
-  end
-
-  local function shown(t)
-    local out = {}
-    for name, value in pairs(t) do out[name] = value end
-    return out
   end
 
   it("are there when asked for, with their order", function()

@@ -20,6 +20,14 @@ local function pair()
   return a, b, math.tointeger(a:getfd()), math.tointeger(b:getfd())
 end
 
+-- The same, remembered among the open ones.
+local function pair_among(open)
+  local a, b, fa, fb = pair()
+  open[#open + 1] = a
+  open[#open + 1] = b
+  return a, b, fa, fb
+end
+
 local function elapsed(f, ...)
   local start = poll.now()
   f(...)
@@ -85,12 +93,7 @@ describe("poller " .. backend, function()
     for _, s in ipairs(open) do s:close() end
   end)
 
-  local function new_pair()
-    local a, b, fa, fb = pair()
-    open[#open + 1] = a
-    open[#open + 1] = b
-    return a, b, fa, fb
-  end
+  local function new_pair() return pair_among(open) end
 
   -- All events within a moment, as {[fd] = bits}.
   local function collect(seconds)
@@ -278,12 +281,7 @@ describe("loop on " .. backend, function()
     for _, s in ipairs(open) do s:close() end
   end)
 
-  local function new_pair()
-    local a, b, fa, fb = pair()
-    open[#open + 1] = a
-    open[#open + 1] = b
-    return a, b, fa, fb
-  end
+  local function new_pair() return pair_among(open) end
 
   -- The way all callers wait: try, then wait, then try again.
   local function receive(sock, fd, n, deadline)

@@ -1,12 +1,6 @@
 -- What is released must agree with what is here: file lists and versions.
 
-local function read(path)
-  local file = io.open(path, "rb")
-  if not file then return nil end
-  local text = file:read("a")
-  file:close()
-  return text
-end
+local read = require("spec.support.files").read
 
 local function list(pattern)
   local pipe = assert(io.popen("ls " .. pattern .. " 2>/dev/null"))

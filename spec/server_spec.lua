@@ -3,6 +3,7 @@
 
 local partline = require "partline"
 local reader = require "partline.reader"
+local files = require "spec.support.files"
 local serving = require "spec.support.serving"
 local transport = require "partline.transport.luasocket"
 
@@ -40,14 +41,6 @@ local function bytes_of(handler, bytes, opts)
   local got
   serving.run(handler, opts, function(t) got = assert(t.exchange(bytes)) end)
   return got
-end
-
-local function tmpname(bytes)
-  local path = os.tmpname()
-  local file = assert(io.open(path, "wb"))
-  file:write(bytes)
-  file:close()
-  return path
 end
 
 describe("a request", function()
@@ -306,7 +299,7 @@ describe("a response", function()
   end)
 
   it("sends files with their length, from where they stand, and closes them", function()
-    local path = tmpname(("0123456789"):rep(30000))
+    local path = files.temporary(("0123456789"):rep(30000))
     local file = assert(io.open(path, "rb"))
     file:seek("set", 5)
     local r = answer(always { body = file }, get())
@@ -371,7 +364,7 @@ describe("a response", function()
 
   it("is multipart, of known length where its parts are", function()
     local multipart = require "partline.multipart"
-    local path = tmpname(("x"):rep(100000))
+    local path = files.temporary(("x"):rep(100000))
     local function parts(last)
       local file = { name = "f", filename = "f.bin", content = reader.from_file(path) }
       return { { name = "a", content = "one" }, file, last }

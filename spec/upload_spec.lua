@@ -3,6 +3,8 @@
 local poll = require("partline.core").poll
 local socket = require("socket")
 local json = require("dkjson")
+local files = require("spec.support.files")
+local peers = require("spec.support.peers")
 
 local lua = os.getenv("LUA") or "lua5.4"
 local measured = not os.getenv("PARTLINE_UNDER") -- sanitizers and valgrind change memory and time
@@ -14,31 +16,17 @@ local function run(command)
   return out, ok
 end
 
-local function read_file(path)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("a")
-  file:close()
-  return text
-end
-
 local function sha256(path)
   return (run("sha256sum < '" .. path .. "'"):match("^%x+"))
 end
 
 local have_curl = run("command -v curl") ~= ""
 
-local function free_port()
-  local s = assert(socket.bind("127.0.0.1", 0))
-  local _, port = s:getsockname()
-  s:close()
-  return math.tointeger(tonumber(port))
-end
-
 describe("examples/upload.lua", function()
   local dir, port, pid
 
   local function start(extra)
-    port = free_port()
+    port = peers.free_port()
     pid = run(("%s examples/upload.lua --quiet --port %d --dir %s/saved %s > %s/log 2>&1 & echo $!"):format(lua, port,
       dir, extra or "", dir)):match("%d+")
     for _ = 1, 500 do
@@ -46,7 +34,7 @@ describe("examples/upload.lua", function()
       if s then s:close() return end
       poll.sleep(0.02)
     end
-    error("the server did not start: " .. read_file(dir .. "/log"))
+    error("the server did not start: " .. files.read(dir .. "/log"))
   end
 
   local function stop()
@@ -55,7 +43,7 @@ describe("examples/upload.lua", function()
   end
 
   local function memory(key)
-    return tonumber(read_file("/proc/" .. pid .. "/status"):match(key .. ":%s+(%d+)"))
+    return tonumber(files.read("/proc/" .. pid .. "/status"):match(key .. ":%s+(%d+)"))
   end
 
   -- Posts with curl; → status and the decoded answer.
@@ -103,7 +91,7 @@ describe("examples/upload.lua", function()
         local part = answer.parts[#answer.parts]
         assert.equal(name, part.filename)
         assert.equal(sha256(dir .. "/" .. name), sha256(part.saved))
-        assert.equal(#read_file(dir .. "/" .. name), part.size)
+        assert.equal(#files.read(dir .. "/" .. name), part.size)
       end
     end)
   end
@@ -121,14 +109,14 @@ describe("examples/upload.lua", function()
   }
   for _, boundary in ipairs(boundaries) do
     it("takes the boundary " .. boundary, function()
-      local content = read_file(dir .. "/nasty")
+      local content = files.read(dir .. "/nasty")
       local head = 'Content-Disposition: form-data; name="f"; filename="x"\r\n\r\n'
       local body = "--" .. boundary .. "\r\n" .. head .. content .. "\r\n--" .. boundary .. "--\r\n"
       for _, more in ipairs { "", "-H 'Transfer-Encoding: chunked'" } do
         local quoted = boundary:gsub("'", "'\\''")
         local status, answer = post_raw('multipart/form-data; boundary="' .. quoted .. '"', body, more)
         assert.equal(200, status)
-        assert.equal(content, read_file(answer.parts[1].saved))
+        assert.equal(content, files.read(answer.parts[1].saved))
       end
     end)
   end
@@ -145,7 +133,7 @@ describe("examples/upload.lua", function()
     for _, part in ipairs(parts) do body[#body + 1] = "--b\r\n" .. part[1] .. "\r\n" .. part[2] .. "\r\n" end
     local status, answer = post_raw("multipart/form-data; boundary=b", table.concat(body) .. "--b--")
     assert.equal(200, status)
-    for i, part in ipairs(parts) do assert.equal(part[3], read_file(answer.parts[i].saved)) end
+    for i, part in ipairs(parts) do assert.equal(part[3], files.read(answer.parts[i].saved)) end
   end)
 
   it("keeps files in its directory whatever their name", function()
@@ -161,7 +149,7 @@ describe("examples/upload.lua", function()
       else
         assert.equal(dir .. "/saved", saved:match("^(.*)/[^/]+$"))
         assert.is_nil(saved:match("/%.[^/]*$"))
-        assert.equal("x", read_file(saved))
+        assert.equal("x", files.read(saved))
       end
     end
   end)

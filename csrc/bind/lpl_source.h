@@ -1,4 +1,4 @@
-/* The sources of lpl_source.c, for the constructors in lpl_reader.c and for parts. */
+/* The sources of lpl_source.c, for the constructors in lpl_reader_new.c and for parts. */
 #ifndef LPL_SOURCE_H
 #define LPL_SOURCE_H
 

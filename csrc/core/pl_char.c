@@ -1,16 +1,12 @@
 #include "pl_char.h"
 
-#define ALPHA(c) (((c) >= 'A' && (c) <= 'Z') || ((c) >= 'a' && (c) <= 'z'))
-#define DIGIT(c) ((c) >= '0' && (c) <= '9')
+#define ALPHA PL_IS_ALPHA
+#define DIGIT PL_IS_DIGIT
 #define HEXDIG(c) (DIGIT(c) || ((c) >= 'A' && (c) <= 'F') || ((c) >= 'a' && (c) <= 'f'))
 #define VCHAR(c) ((c) > 0x20 && (c) < 0x7f)
 #define OBS(c) ((c) >= 0x80)
 #define BLANK(c) ((c) == ' ' || (c) == '\t')
 
-#define TCHAR(c)                                                                                   \
-  (ALPHA(c) || DIGIT(c) || (c) == '!' || (c) == '#' || (c) == '$' || (c) == '%' || (c) == '&' ||   \
-   (c) == '\'' || (c) == '*' || (c) == '+' || (c) == '-' || (c) == '.' || (c) == '^' ||            \
-   (c) == '_' || (c) == '`' || (c) == '|' || (c) == '~')
 #define QDTEXT(c) (BLANK(c) || (VCHAR(c) && (c) != '"' && (c) != '\\') || OBS(c))
 /* unreserved / pct-encoded / sub-delims, and "[", "]", ":" of literals and ports */
 #define HOSTCH(c)                                                                                  \
@@ -19,7 +15,7 @@
    (c) == '*' || (c) == '+' || (c) == ';' || (c) == '=' || (c) == '[' || (c) == ']' || (c) == ':')
 
 #define CLASS(c)                                                                                   \
-  ((TCHAR(c) ? PL_TCHAR : 0) | ((VCHAR(c) || OBS(c) || BLANK(c)) ? PL_VALUE : 0) |                 \
+  ((PL_IS_TCHAR(c) ? PL_TCHAR : 0) | ((VCHAR(c) || OBS(c) || BLANK(c)) ? PL_VALUE : 0) |           \
    ((VCHAR(c) || OBS(c)) ? PL_TARGET : 0) | (DIGIT(c) ? PL_DIGIT : 0) | (HEXDIG(c) ? PL_HEX : 0) | \
    (QDTEXT(c) ? PL_QDTEXT : 0) | (ALPHA(c) ? PL_ALPHA : 0) | (HOSTCH(c) ? PL_HOST : 0)),
 

@@ -15,6 +15,14 @@ enum {
   PL_HOST = 128   /* reg-name, IP-literal and port, RFC 3986 3.2.2 */
 };
 
+/* Some of them as constant expressions, from which tables are made. */
+#define PL_IS_ALPHA(c) (((c) >= 'A' && (c) <= 'Z') || ((c) >= 'a' && (c) <= 'z'))
+#define PL_IS_DIGIT(c) ((c) >= '0' && (c) <= '9')
+#define PL_IS_TCHAR(c)                                                                             \
+  (PL_IS_ALPHA(c) || PL_IS_DIGIT(c) || (c) == '!' || (c) == '#' || (c) == '$' || (c) == '%' ||     \
+   (c) == '&' || (c) == '\'' || (c) == '*' || (c) == '+' || (c) == '-' || (c) == '.' ||            \
+   (c) == '^' || (c) == '_' || (c) == '`' || (c) == '|' || (c) == '~')
+
 extern const unsigned char pl_class[256];
 extern const signed char pl_hex_value[256];
 

@@ -8,23 +8,8 @@
 
 #include "pl_simd_scalars.h"
 
-typedef struct masks {
-  uint64_t lf, odd, nontoken;
-} masks;
-
-/* Byte c is in a class when low[c & 15] & high[c >> 4] has one of its bits: bits 2 to 7, one for each high nibble, say
-   tchar; bit 0 says below 0x20; bit 1 says DEL. From 0x80 on the look-up gives 0. */
-#define T(c)                                                                                                           \
-  (((c) >= 'A' && (c) <= 'Z') || ((c) >= 'a' && (c) <= 'z') || ((c) >= '0' && (c) <= '9') || (c) == '!' ||             \
-   (c) == '#' || (c) == '$' || (c) == '%' || (c) == '&' || (c) == '\'' || (c) == '*' || (c) == '+' || (c) == '-' ||    \
-   (c) == '.' || (c) == '^' || (c) == '_' || (c) == '`' || (c) == '|' || (c) == '~')
-#define LOW(n)                                                                                                         \
-  (char)(1 | ((n) == 15 ? 2 : 0) | (T(0x20 + (n)) ? 4 : 0) | (T(0x30 + (n)) ? 8 : 0) | (T(0x40 + (n)) ? 16 : 0) |      \
-         (T(0x50 + (n)) ? 32 : 0) | (T(0x60 + (n)) ? 64 : 0) | (T(0x70 + (n)) ? 128 : 0))
-#define LOW16                                                                                                          \
-  LOW(0), LOW(1), LOW(2), LOW(3), LOW(4), LOW(5), LOW(6), LOW(7), LOW(8), LOW(9), LOW(10), LOW(11), LOW(12), LOW(13),  \
-      LOW(14), LOW(15)
-#define HIGH16 1, 1, 4, 8, 16, 32, 64, (char)(128 | 2), 0, 0, 0, 0, 0, 0, 0, 0
+#define ENTRY char
+#include "pl_simd_nibbles.h"
 
 typedef struct half {
   uint32_t lf, odd, nontoken;
@@ -74,11 +59,7 @@ static inline PL_ISA masks tail_masks (const char *p, size_t n, size_t whole) {
 static inline PL_ISA uint32_t low_bit (uint64_t x) { return (uint32_t)_tzcnt_u64(x); }
 static inline PL_ISA uint32_t popcount (uint64_t x) { return (uint32_t)_mm_popcnt_u64(x); }
 
-static inline PL_ISA bool name_valid (const char *p, size_t n, size_t room) { /* nontoken has told */
-  (void)p, (void)n, (void)room;
-  return true;
-}
-
+#define NONTOKEN_TELLS
 #include "pl_simd_lines.h"
 
 /* Both probes of a needle in one step: its first byte and its last. */

@@ -4,20 +4,14 @@
 #if PL_X86
 #include <immintrin.h>
 
+#include "pl_char.h"
+
 #define PL_ISA __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,bmi,bmi2,lzcnt,popcnt")))
 
 #include "pl_simd_scalars.h"
 
-typedef struct masks {
-  uint64_t lf, odd, nontoken;
-} masks;
-
 /* 1: not a tchar; 2: below 0x20 but LF, or DEL */
-#define T(c)                                                                                                           \
-  (((c) >= 'A' && (c) <= 'Z') || ((c) >= 'a' && (c) <= 'z') || ((c) >= '0' && (c) <= '9') || (c) == '!' ||             \
-   (c) == '#' || (c) == '$' || (c) == '%' || (c) == '&' || (c) == '\'' || (c) == '*' || (c) == '+' || (c) == '-' ||    \
-   (c) == '.' || (c) == '^' || (c) == '_' || (c) == '`' || (c) == '|' || (c) == '~')
-#define C(c) ((T(c) ? 0 : 1) | (((c) < 0x20 && (c) != '\n') || (c) == 0x7f ? 2 : 0)),
+#define C(c) ((PL_IS_TCHAR(c) ? 0 : 1) | (((c) < 0x20 && (c) != '\n') || (c) == 0x7f ? 2 : 0)),
 #define C4(c) C(c) C((c) + 1) C((c) + 2) C((c) + 3)
 #define C16(c) C4(c) C4((c) + 4) C4((c) + 8) C4((c) + 12)
 #define C64(c) C16(c) C16((c) + 16) C16((c) + 32) C16((c) + 48)
@@ -47,11 +41,7 @@ static inline PL_ISA masks tail_masks (const char *p, size_t n, size_t whole) {
 static inline PL_ISA uint32_t low_bit (uint64_t x) { return (uint32_t)_tzcnt_u64(x); }
 static inline PL_ISA uint32_t popcount (uint64_t x) { return (uint32_t)_mm_popcnt_u64(x); }
 
-static inline PL_ISA bool name_valid (const char *p, size_t n, size_t room) { /* nontoken has told */
-  (void)p, (void)n, (void)room;
-  return true;
-}
-
+#define NONTOKEN_TELLS
 #include "pl_simd_lines.h"
 
 static inline PL_ISA uint64_t candidates (const char *p, size_t apart, __m512i first, __m512i last) {

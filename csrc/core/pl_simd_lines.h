@@ -1,8 +1,7 @@
 /* Reading head lines over bit masks, one bit a byte, 64 bytes a block: included once by each vector set, which defines
    before it
      PL_ISA               the target attribute of all functions here
-     name_valid(p, n, room)  are these n bytes tchars? For a set whose `nontoken` does not tell; `room` bytes can be read
-     masks                struct { uint64_t lf, odd, nontoken; }
+     name_valid(p, n, room)  are these n bytes tchars? `room` bytes can be read. Or NONTOKEN_TELLS: names need no look
      low_bit(x), popcount(x)  the number of the lowest bit (64 for 0), the number of bits
      block_masks(p)       masks of 64 readable bytes
      tail_masks(p, n, whole)  the same of the n < 64 bytes at p, the last of an input of `whole` bytes; bits from n on are
@@ -15,6 +14,13 @@
    colon has validated it. All else is left to pl_head_step. */
 #include "pl_head.h"
 #include "pl_head_state.h"
+
+#if defined(NONTOKEN_TELLS)
+static inline PL_ISA bool name_valid (const char *p, size_t n, size_t room) {
+  (void)p, (void)n, (void)room;
+  return true;
+}
+#endif
 
 enum { BLOCKS_MAX = 64 }; /* of a stretch: 4 KiB */
 

@@ -7,22 +7,10 @@
 
 #define PL_ISA
 
-typedef struct masks {
-  uint64_t lf, odd, nontoken;
-} masks;
+#define ENTRY uint8_t
+#include "pl_simd_nibbles.h"
 
-/* Byte c is in a class when low[c & 15] & high[c >> 4] has one of its bits: bits 2 to 7, one for each high nibble, say
-   tchar; bit 0 says below 0x20; bit 1 says DEL. From 0x80 on high is 0. */
-#define T(c)                                                                                                           \
-  (((c) >= 'A' && (c) <= 'Z') || ((c) >= 'a' && (c) <= 'z') || ((c) >= '0' && (c) <= '9') || (c) == '!' ||             \
-   (c) == '#' || (c) == '$' || (c) == '%' || (c) == '&' || (c) == '\'' || (c) == '*' || (c) == '+' || (c) == '-' ||    \
-   (c) == '.' || (c) == '^' || (c) == '_' || (c) == '`' || (c) == '|' || (c) == '~')
-#define LOW(n)                                                                                                         \
-  (1 | ((n) == 15 ? 2 : 0) | (T(0x20 + (n)) ? 4 : 0) | (T(0x30 + (n)) ? 8 : 0) | (T(0x40 + (n)) ? 16 : 0) |            \
-   (T(0x50 + (n)) ? 32 : 0) | (T(0x60 + (n)) ? 64 : 0) | (T(0x70 + (n)) ? 128 : 0))
-static const uint8_t low[16] = {LOW(0), LOW(1), LOW(2),  LOW(3),  LOW(4),  LOW(5),  LOW(6),  LOW(7),
-                                LOW(8), LOW(9), LOW(10), LOW(11), LOW(12), LOW(13), LOW(14), LOW(15)};
-static const uint8_t high[16] = {1, 1, 4, 8, 16, 32, 64, 128 | 2};
+static const uint8_t low[16] = {LOW16}, high[16] = {HIGH16};
 static const uint8_t places[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
 
 /* One bit for each byte of four vectors of 0x00 and 0xff. */
@@ -50,30 +38,12 @@ static inline masks block_masks (const char *p) {
   return m;
 }
 
-/* Loads that end with the input, so that nothing behind it is touched. */
-static inline masks tail_masks (const char *p, size_t n, size_t whole) {
-  masks m;
-  if (whole >= 64) {
-    unsigned by = (unsigned)(64 - n);
-    m = block_masks(p + n - 64);
-    masks out = {m.lf >> by, m.odd >> by, m.nontoken >> by};
-    return out;
-  }
-  char copy[64] = {0};
-  memcpy(copy, p, n);
-  m = block_masks(copy);
-  m.odd &= (UINT64_C(1) << n) - 1;
-  return m;
-}
+#include "pl_simd_tail.h"
 
 static inline uint32_t low_bit (uint64_t x) { return x ? (uint32_t)__builtin_ctzll(x) : 64; }
 static inline uint32_t popcount (uint64_t x) { return (uint32_t)__builtin_popcountll(x); }
 
-static inline PL_ISA bool name_valid (const char *p, size_t n, size_t room) { /* nontoken has told */
-  (void)p, (void)n, (void)room;
-  return true;
-}
-
+#define NONTOKEN_TELLS
 #include "pl_simd_lines.h"
 
 static inline uint8x16_t probed (const char *p, size_t apart, uint8x16_t first, uint8x16_t last) {

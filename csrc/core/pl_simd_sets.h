@@ -1,4 +1,4 @@
-/* Which vector sets this build has; for the pl_simd*.c files alone. */
+/* Which vector sets this build has, and what they make of a block; for the pl_simd*.c files alone. */
 #ifndef PL_SIMD_SETS_H
 #define PL_SIMD_SETS_H
 
@@ -17,5 +17,10 @@ extern const pl_simd pl_simd_neon;
 #else
 #define PL_NEON 0
 #endif
+
+/* One bit for each of 64 bytes; pl_simd_lines.h says which. */
+typedef struct masks {
+  uint64_t lf, odd, nontoken;
+} masks;
 
 #endif

@@ -10,10 +10,6 @@
 
 #include "pl_simd_scalars.h"
 
-typedef struct masks {
-  uint64_t lf, odd, nontoken;
-} masks;
-
 typedef struct quarter {
   uint64_t lf, odd, colon, blank;
 } quarter;
@@ -43,20 +39,7 @@ static inline masks block_masks (const char *p) {
   return m;
 }
 
-static inline masks tail_masks (const char *p, size_t n, size_t whole) {
-  masks m;
-  if (whole >= 64) {
-    unsigned by = (unsigned)(64 - n);
-    m = block_masks(p + n - 64);
-    masks out = {m.lf >> by, m.odd >> by, m.nontoken >> by};
-    return out;
-  }
-  char copy[64] = {0};
-  memcpy(copy, p, n);
-  m = block_masks(copy);
-  m.odd &= (UINT64_C(1) << n) - 1;
-  return m;
-}
+#include "pl_simd_tail.h"
 
 static inline uint32_t low_bit (uint64_t x) { return x ? (uint32_t)__builtin_ctzll(x) : 64; }
 

@@ -5,8 +5,9 @@
 --     nginx:stop()
 
 local socket = require "socket"
+local files = require "spec.support.files"
 
-local peers = {}
+local peers = { read = files.read, write = files.write }
 
 local Peer = {}
 Peer.__index = Peer
@@ -48,21 +49,6 @@ end
 function peers.remove(dir)
   assert(dir:find("^/tmp/lua_"), "not a directory of ours")
   succeeds("rm -rf " .. dir)
-end
-
-function peers.write(path, bytes)
-  local file = assert(io.open(path, "wb"))
-  assert(file:write(bytes))
-  assert(file:close())
-  return path
-end
-
-function peers.read(path)
-  local file = io.open(path, "rb")
-  if not file then return nil end
-  local bytes = file:read("a")
-  file:close()
-  return bytes
 end
 
 -- ---- running ----
@@ -113,13 +99,13 @@ SERVERS
 }
 ]]
 
---- `servers`: the server blocks; PORT, PORT2 and DIR are replaced. `files`: path → bytes below DIR/root.
-function peers.nginx(servers, files)
+--- `servers`: the server blocks; PORT, PORT2 and DIR are replaced. `root`: path → bytes below DIR/root.
+function peers.nginx(servers, root)
   local path, why = peers.find("nginx")
   if not path then return nil, why end
   local dir, port, port2 = peers.directory(), peers.free_port(), peers.free_port()
   succeeds("mkdir " .. dir .. "/root")
-  for name, bytes in pairs(files or {}) do peers.write(dir .. "/root/" .. name, bytes) end
+  for name, bytes in pairs(root or {}) do peers.write(dir .. "/root/" .. name, bytes) end
   local user = succeeds("test $(id -u) = 0") and "user root;" or ""
   local values = { SERVERS = servers, USER = user }
   local config = NGINX:gsub("%u+", values):gsub("%f[%w]PORT2%f[%W]", port2):gsub("%f[%w]PORT%f[%W]", port):gsub("DIR",

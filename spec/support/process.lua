@@ -3,18 +3,12 @@
 --     local p = process.start("ulimit -n 64;", "spec/support/serve.lua", "hello")
 --     p.port, p.pid, p:cpu(), p:resident(), p:stop()
 
+local read = require("spec.support.files").read
+
 local M = {}
 
 local Process = {}
 Process.__index = Process
-
-local function read(path)
-  local file = io.open(path, "rb")
-  if not file then return nil end
-  local bytes = file:read("a")
-  file:close()
-  return bytes
-end
 
 --- Seconds of CPU used so far, or nil where /proc does not tell.
 function Process:cpu()

@@ -9,8 +9,9 @@
 local socket = require "socket"
 local multipart = require "partline.multipart"
 local reader = require "partline.reader"
+local files = require "spec.support.files"
 
-local M = {}
+local M = { file = files.temporary, read_file = files.read }
 
 local function nothing() end
 
@@ -23,23 +24,6 @@ function M.run(f, ...)
   end
   if not results[1] then error(results[2], 0) end
   return table.unpack(results, 2, results.n)
-end
-
---- A file with these bytes; → path.
-function M.file(bytes)
-  local path = os.tmpname()
-  local f = assert(io.open(path, "wb"))
-  f:write(bytes)
-  f:close()
-  return path
-end
-
-function M.read_file(path)
-  local f = io.open(path, "rb")
-  if not f then return nil end
-  local bytes = f:read("a")
-  f:close()
-  return bytes
 end
 
 --- A function that gives `bytes` in pieces of `size`, calling `between` before each.
