@@ -84,6 +84,7 @@ build = {
     ["partline.headers"] = "lua/partline/headers.lua",
     ["partline"] = "lua/partline/init.lua",
     ["partline.loop"] = "lua/partline/loop.lua",
+    ["partline.loop.timers"] = "lua/partline/loop/timers.lua",
     ["partline.message"] = "lua/partline/message.lua",
     ["partline.multipart"] = "lua/partline/multipart.lua",
     ["partline.options"] = "lua/partline/options.lua",

@@ -4,9 +4,11 @@
 -- All functions are called with a dot. See doc/loop.md.
 
 local poll = require "partline.core".poll
+local timers = require "partline.loop.timers"
 
 local create, resume, running, yield = coroutine.create, coroutine.resume, coroutine.running, coroutine.yield
 local close_coroutine = coroutine.close or function() end -- Lua 5.3 has none
+local set_deadline, remove_timer, postpone = timers.set, timers.remove, timers.postpone
 local pack, unpack, now, wait_until = table.pack, table.unpack, poll.now, poll.wait_until
 
 local WAIT, DONE = {}, {}              -- what tasks yield to the loop; nobody else can yield these
@@ -37,68 +39,6 @@ local function rewind(self)
 end
 
 -- == ready queue ==}
--- {== timers: a binary heap in three arrays, by time, then age; a task has one entry at most and knows where ==
-
-local function place(self, i, time, age, task)
-  self.times[i], self.ages[i], self.sleepers[i] = time, age, task
-  task.pos = i
-end
-
-local function sift_up(self, i, time, age, task)
-  local times, ages = self.times, self.ages
-  while i > 1 do
-    local up = i // 2
-    local t = times[up]
-    if t < time or t == time and ages[up] < age then break end
-    place(self, i, t, ages[up], self.sleepers[up])
-    i = up
-  end
-  place(self, i, time, age, task)
-end
-
-local function sift_down(self, i, time, age, task)
-  local times, ages, n = self.times, self.ages, self.timers
-  while true do
-    local down = 2 * i
-    if down > n then break end
-    if down < n then
-      local a, b = times[down], times[down + 1]
-      if b < a or b == a and ages[down + 1] < ages[down] then down = down + 1 end
-    end
-    local t = times[down]
-    if time < t or time == t and age < ages[down] then break end
-    place(self, i, t, ages[down], self.sleepers[down])
-    i = down
-  end
-  place(self, i, time, age, task)
-end
-
-local function remove_timer(self, task)
-  local i, n = task.pos, self.timers
-  local time, age, last = self.times[n], self.ages[n], self.sleepers[n]
-  self.sleepers[n] = false
-  self.timers = n - 1
-  task.pos = false
-  if i == n then return end
-  sift_up(self, i, time, age, last)
-  if last.pos == i then sift_down(self, i, time, age, last) end
-end
-
--- A later deadline leaves the entry in place: it fires early, looks, and goes back. So renewing a timeout is free.
-local function set_deadline(self, task, deadline)
-  local age, pos = self.age + 1, task.pos
-  self.age = age
-  task.deadline, task.age = deadline, age
-  if not pos then
-    assert(deadline == deadline, "deadline is not a number")
-    self.timers = self.timers + 1
-    sift_up(self, self.timers, deadline, age, task)
-  elseif deadline < self.times[pos] then
-    sift_up(self, pos, deadline, age, task)
-  end
-end
-
--- == timers ==}
 -- {== waking ==
 
 -- Puts a waiting task into the ready queue; its wait returns true, or nil, message, code. It is in no slot any more.
@@ -181,7 +121,7 @@ local function fire_timers(self)
     local task = sleepers[1]
     local deadline = task.deadline
     if deadline and deadline > time then
-      sift_down(self, 1, deadline, task.age, task)
+      postpone(self, task)
     else
       remove_timer(self, task)
       if deadline then expire(self, task) end
