@@ -102,13 +102,14 @@ static int read_format (lua_State *L, lpl_reader *r, int format) {
   }
 }
 
-/* extra: number of formats, at 2 and up; answers gather behind them. */
+/* extra: number of formats, at 2 and up; answers gather behind them, a failure behind those that went before. */
 static int op_read (lua_State *L, lpl_reader *r, int extra) {
   for (;;) {
     int done = lua_gettop(L) - 1 - extra;
     if (done == extra) return done;
     int n = read_format(L, r, 2 + done);
-    if (n != 1) return n;
+    if (n == LPL_WAIT) return n;
+    if (n != 1) return done + n;
     if (lua_isnil(L, -1)) return done + 1;
   }
 }
