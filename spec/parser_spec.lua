@@ -404,6 +404,17 @@ describe("on_head", function()
     assert.is_true(got.http10 and got.coded)
   end)
 
+  it("tells what else the head says in a table that the server does not use", function()
+    local message, reader = require "partline.message", require "partline.reader"
+    local bytes = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+    local _, _, about = parser.parse_request(bytes)
+    about.keep_alive, about.framing = false, "chunked"
+    local request, said = message.next_request(reader.from_string(bytes), message.parser())
+    about.keep_alive, about.framing = true, "none"
+    assert.is_true(said.keep_alive)
+    assert.is_nil(request.body)
+  end)
+
   it("has names in lower case when asked for", function()
     for _, name in ipairs { "lower_names", "lower-names", "lower-names?" } do
       local fields, trailers

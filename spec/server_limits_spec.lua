@@ -220,6 +220,27 @@ describe("timeouts", function()
     assert.is_true(got > want * 0.8 and got < want + 0.5, ("%.3f s, expected about %g s"):format(got, want))
   end
 
+  it("are positive numbers of seconds, and math.huge is no limit", function()
+    local names = { "head_timeout", "body_timeout", "idle_timeout", "write_timeout", "drain_timeout" }
+    local none = {}
+    for _, name in ipairs(names) do
+      for _, wrong in ipairs { -1, 0 / 0, "1", false, name ~= "drain_timeout" and 0 or -0.1 } do
+        local ok, why = pcall(partline.server.start, handler, { [name] = wrong })
+        assert.is_false(ok)
+        assert.matches(name .. " must be", why)
+      end
+      none[name] = math.huge
+    end
+    serving.run(handler, none, function(t)
+      local c = t.connect()
+      c:send("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET ")
+      assert.equal(200, c:response().status)
+      t.loop.sleep(0.02)
+      c:send("/ HTTP/1.1\r\nHost: a\r\n\r\n")
+      assert.equal(200, c:response().status)
+    end)
+  end)
+
   it("a head must arrive in time: 408, and every byte counts from the first", function()
     serving.run(handler, { head_timeout = 0.15 }, function(t)
       local silent, half, trickling = t.connect(), t.connect(), t.connect()

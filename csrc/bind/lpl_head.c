@@ -43,7 +43,7 @@ static int push_message (lua_State *L, const lpl_read *a, const pl_head *h, cons
   int head = lua_gettop(L);
   if (a->late) lpl_push_late_message(L, a->shared, h, f, head);
   else lpl_push_message(L, a->shared, h, f, lua_tostring(L, head), false);
-  lpl_push_about(L, a->shared, h, f);
+  lpl_push_about(L, a->shared, LPL_OURS, h, f);
   return 2;
 }
 

@@ -141,10 +141,10 @@ const char *lpl_expect_name (const pl_frame *f) {
   return name[f->expect];
 }
 
-void lpl_push_about (lua_State *L, int idx, const pl_head *h, const pl_frame *f) {
+void lpl_push_about (lua_State *L, int idx, lpl_abouts whose, const pl_head *h, const pl_frame *f) {
   bool http10 = h->minor == 0, coded = f->seen >> PL_F_CONTENT_ENCODING & 1;
   int bits = f->keep_alive | f->upgrade << 1 | http10 << 2 | coded << 3;
-  int key = LPL_ABOUTS + ((int)f->body * 3 + (int)f->expect) * 16 + bits;
+  int key = (int)whose + ((int)f->body * 3 + (int)f->expect) * 16 + bits;
   if (lua_rawgeti(L, idx, key) != LUA_TNIL) return;
   lua_pop(L, 1);
   lua_createtable(L, 0, 8);

@@ -15,7 +15,8 @@ enum { LPL_CACHE = 0,
        LPL_SHAPES = 128,
        LPL_MESSAGES = 2 * LPL_SHAPES + 1,
        LPL_ABOUTS = LPL_MESSAGES + 10,
-       LPL_SHARED_SIZE = LPL_ABOUTS + 192 };
+       LPL_ABOUTS_TOLD = LPL_ABOUTS + 192,
+       LPL_SHARED_SIZE = LPL_ABOUTS_TOLD + 192 };
 
 /* Pushes the table of fields, which remembers their order. base: the bytes that the head describes, which stay where
    they are. lower: names in lower case. */
@@ -32,8 +33,10 @@ void lpl_push_late_message (lua_State *L, int idx, const pl_head *h, const pl_fr
 
 /* Pushes what else the head says, a table shared by all messages of which the same can be said: framing ("none" |
    "length" | "chunked" | "close"), keep_alive, expect (nil | "continue" | "other"), upgrade, http10, coded (there is a
-   Content-Encoding), and plain: no body, and nothing of that which is not the rule of HTTP/1.1. */
-void lpl_push_about (lua_State *L, int idx, const pl_head *h, const pl_frame *f);
+   Content-Encoding), and plain: no body, and nothing of that which is not the rule of HTTP/1.1. Those
+   that programs are told are others than ours, which must not be changed. */
+typedef enum lpl_abouts { LPL_OURS = LPL_ABOUTS, LPL_TOLD = LPL_ABOUTS_TOLD } lpl_abouts;
+void lpl_push_about (lua_State *L, int idx, lpl_abouts whose, const pl_head *h, const pl_frame *f);
 
 /* What a response to this method (NULL: unknown) may lack. */
 pl_asked lpl_asked (const char *method);

@@ -55,7 +55,7 @@ static int parse (lua_State *L, pl_head *h, pl_asked asked, bool lower) {
   if (e) return lpl_fail(L, e, f.err_at);
   lpl_push_message(L, lua_upvalueindex(UP_SHARED), h, &f, s, lower);
   lua_pushinteger(L, i + h->bytes);
-  lpl_push_about(L, lua_upvalueindex(UP_SHARED), h, &f);
+  lpl_push_about(L, lua_upvalueindex(UP_SHARED), LPL_TOLD, h, &f);
   return 3;
 }
 

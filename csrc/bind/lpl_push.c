@@ -86,7 +86,7 @@ static int head_complete (lua_State *L, lpl_push *p, pl_slice s) {
   lpl_settle(&p->in, h->bytes, false);
   if (lpl_push_callback(L, which)) {
     lpl_push_message(L, SHARED, h, f, s.p, p->lower);
-    lpl_push_about(L, SHARED, h, f);
+    lpl_push_about(L, SHARED, LPL_TOLD, h, f);
     nargs = 2;
   }
   if (p->state == HEAD) pl_head_reset(h);

@@ -341,6 +341,8 @@ local function guarded(self, f, ...)
 end
 
 local function end_connection(self, c)
+  if c.ended then return end -- without memory, what parks it may have failed and parked it
+  c.ended = true
   guarded(self, c.linger, c, self.opts.drain_bytes, self.opts.drain_timeout, c.unread)
   account(self, c)
 end
@@ -527,6 +529,17 @@ local function new_server(handler, opts)
   return self
 end
 
+local timeouts = { "head_timeout", "body_timeout", "idle_timeout", "write_timeout", "drain_timeout" }
+
+-- Seconds that programs set: `math.huge` is no limit.
+local function check_timeouts(opts)
+  for _, name in ipairs(timeouts) do
+    local value = opts[name]
+    local ok = type(value) == "number" and (value > 0 or name == "drain_timeout" and value == 0)
+    if not ok then error(name .. " must be a positive number of seconds", 3) end
+  end
+end
+
 --- Starts a server; it runs when the loop does (`wait`, `step`, or `partline.run`).
 -- `handler(request)` returns a response table (`status`, `headers`, `body`: string, Reader, file handle or function
 -- returning pieces; or `stream = function(write) … end`, or `multipart`, or `upgrade = function(reader, writer) … end`
@@ -538,8 +551,9 @@ end
 ---@return string? code
 function server.start(handler, opts)
   if handler == nil then error("a handler is required", 2) end
-  local self = new_server(handler, options.read(opts, defaults))
-  opts = self.opts
+  opts = options.read(opts, defaults)
+  check_timeouts(opts)
+  local self = new_server(handler, opts)
   local transport = opts.transport or require("partline.transport.luasocket")
   local text, code
   if opts.tls then
