@@ -83,7 +83,7 @@ local function parts_of(request)
   return list
 end
 
-describe("a browser", function()
+describe("a browser can", function()
   if not chromium or os.getenv("PARTLINE_UNDER") then
     return pending("Chromium is not installed, or would run under a checker")
   end
@@ -92,6 +92,7 @@ describe("a browser", function()
 
   local handlers = {
     ["/"] = function()
+      seen.page = true
       local page = PAGE:gsub("BIG", tostring(BIG))
       return { headers = { ["Content-Type"] = "text/html; charset=utf-8" }, body = page }
     end,
@@ -132,22 +133,36 @@ describe("a browser", function()
       local handler = handlers[request.path]
       return handler and handler(request) or { status = 404, body = "" }
     end, {}, function(t)
-      local options = " --headless --no-sandbox --disable-gpu --no-first-run --remote-debugging-port=0"
+      local options = " --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run"
+        .. " --remote-debugging-port=0"
       local profile, url = " --user-data-dir=" .. dir .. "/profile ", "http://127.0.0.1:" .. t.server.port .. "/"
       local command = "timeout 60 " .. chromium .. options .. profile .. url .. " >/dev/null 2>&1 & echo $!"
       browser = io.popen(command):read("l")
-      local deadline = t.loop.deadline_in(45)
-      while not told and t.loop.now() < deadline do t.loop.sleep(0.05) end
+      local function await(what, seconds)
+        local deadline = t.loop.deadline_in(seconds)
+        while not what() and t.loop.now() < deadline do t.loop.sleep(0.05) end
+      end
+      await(function() return seen.page end, 20)
+      if seen.page then await(function() return told end, 40) end
     end)
-    os.execute(("kill %s; while kill -0 %s; do sleep 0.05; done 2>/dev/null"):format(browser, browser))
+    os.execute(("kill %s; for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 %s || break; sleep 0.1; done 2>/dev/null"):format(
+      browser, browser))
     peers.remove(dir)
   end)
 
-  it("ends its script", function()
+  -- What it does, where it starts at all: in a container it may not.
+  local function does(what, f)
+    it(what, function()
+      if not seen.page then return pending("Chromium does not start here") end
+      f()
+    end)
+  end
+
+  does("end its script", function()
     assert.equal("table", type(told), tostring(told))
   end)
 
-  it("uploads with fetch", function()
+  does("upload with fetch", function()
     assert.equal(7, #seen.fetch)
     local note, unnamed, quoted, big, empty, blob, after = table.unpack(seen.fetch)
     assert.same({ "note", nil, nil, "lines\r\nof\r\ntext \u{20ac}" }, note)
@@ -161,7 +176,7 @@ describe("a browser", function()
     assert.equal("seen", told[1])
   end)
 
-  it("uploads with a form", function()
+  does("upload with a form", function()
     local field, first, second = table.unpack(seen.form)
     assert.equal(3, #seen.form)
     assert.equal("quo\"ted", field[1])
@@ -170,16 +185,16 @@ describe("a browser", function()
     assert.is_true(second[4] == bytes(70000))
   end)
 
-  it("sends a form without files", function()
+  does("send a form without files", function()
     assert.same({ "1 & \u{fc}", "" }, seen.plain:get_all("a"))
   end)
 
-  it("has the first piece of a response before the last is written", function()
+  does("have the first piece of a response before the last is written", function()
     assert.equal("begun ", told[2])
     assert.equal("begun and ended", told[3])
   end)
 
-  it("asks for heads alone, and puts what it likes", function()
+  does("ask for heads alone, and put what it likes", function()
     assert.same({ 200, "12", "true" }, { told[4], told[5], told[6] })
   end)
 end)
