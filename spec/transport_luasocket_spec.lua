@@ -259,6 +259,16 @@ describe("transport on " .. backend, function()
     assert.equal(200, served)
   end)
 
+  it("takes names below localhost for this machine", function()
+    local l = listen { host = "127.0.0.1" }
+    local _, port = l:getsockname()
+    for _, host in ipairs { "localhost", "a.localhost", "A.B.LocalHost", "a.localhost." } do
+      local c = assert(connect { host = host, port = port, deadline = loop.deadline_in(5) })
+      assert.equal(port, select(2, c:peername()))
+    end
+    assert.equal("host-not-found", (select(3, connect { host = "localhost.invalid", port = port })))
+  end)
+
   it("says why it cannot connect", function()
     local l = assert(listen {})
     local _, port = l:getsockname()

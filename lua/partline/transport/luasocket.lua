@@ -225,11 +225,19 @@ end
 -- == connections ==}
 -- {== addresses ==
 
+local LOOPBACK = { { family = "inet", addr = "127.0.0.1" }, { family = "inet6", addr = "::1" } }
+
+-- localhost and what is below it are this machine, whether the system knows so or not (RFC 6761 6.3).
+local function is_local(host)
+  return ("." .. host:lower()):gsub("%.$", ""):match("%.localhost$") ~= nil
+end
+
 local function resolve(host)
   if host == "*" then return { { family = "inet", addr = "0.0.0.0" } } end
   local list, err = socket.dns.getaddrinfo(host)
-  if not list or #list == 0 then return fail(err or "host not found", host) end
-  return list
+  if list and #list > 0 then return list end
+  if is_local(host) then return LOOPBACK end
+  return fail(err or "host not found", host)
 end
 
 local function new_tcp(address)
