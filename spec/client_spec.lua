@@ -33,6 +33,27 @@ describe("the client sends", function()
     assert.is_nil(body)
   end)
 
+  it("nothing when it is used wrongly, which is raised at the caller's line", function()
+    local function line_of(f, ...)
+      local ok, why = pcall(f, ...)
+      assert.is_false(ok)
+      return tonumber(why:match("client_spec.lua:(%d+): "))
+    end
+    local function here() return debug.getinfo(2, "l").currentline end
+    local own, url = client.new {}, "http://127.0.0.1:1"
+    local results = {
+      line_of(function() local r = client.get(5) return r end), here(),
+      line_of(function() local r = client.request("GET", true) return r end), here(),
+      line_of(function() local r = own.get(5) return r end), here(),
+      line_of(function() local r = client.get(url, 7) return r end), here(),
+      line_of(function() local r = client.get(url, { as = "text" }) return r end), here(),
+      line_of(function() local r = client.get(url, { async = true }) return r end), here(),
+      line_of(function() local r = client.post(url, { body = "", form = {} }) return r end), here(),
+      line_of(function() local r = client.request(5, url) return r end), here(),
+    }
+    for i = 1, #results, 2 do assert.equal(results[i + 1], results[i]) end
+  end)
+
   it("what the options of this call say, whatever those of the last one said", function()
     local moved = "HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n"
     with(function(c)

@@ -112,6 +112,32 @@ local function try(f, ...)
   end
 end
 
+describe("what serve holds of half a head", function()
+  it("is its own, whatever else it is given", function()
+    local socket = require "socket"
+    local listener = assert(socket.bind("127.0.0.1", 0))
+    local host, port = listener:getsockname()
+    local s = assert(socket.connect(host, port))
+    local wait = function() return nil, "no", "timeout" end
+    local r, w = reader.socket(s, s:getfd(), wait, 0), writer.socket(s, s:getfd(), wait, 0)
+    local serve, long = serve_of(), {}
+    for i = 1, 10000 do long[i] = i end
+    for _, wrong in ipairs { long, ("x"):rep(10000), 5, true, print, r, w, head.new(), io.tmpfile(), poll.new() } do
+      assert.has_error(function() serve(r, w, wrong, true) end)
+    end
+    local peer = assert(listener:accept())
+    peer:send("GET / HT")
+    poll.wait_until(s:getfd(), "r", poll.now() + 5)
+    local what, held = serve(r, w, nil, true)
+    assert.is_false(what)
+    assert.has_error(function() serve_of()(r, w, held, true) end) -- another one's
+    peer:send("TP/1.0\r\n\r\n")
+    poll.wait_until(s:getfd(), "r", poll.now() + 5)
+    assert.equal("/", serve(r, w, held, true).target)
+    for _, each in ipairs { s, peer, listener } do each:close() end
+  end)
+end)
+
 describe("any function", function()
   local names, found = functions()
 

@@ -107,7 +107,7 @@ static lpl_memory *memory (lua_State *L, const lpl_read *a, lpl_reader *r) {
 
 bool lpl_is_memory (lua_State *L, int idx, int head) {
   const lpl_memory *m = lua_touserdata(L, idx);
-  return lua_rawlen(L, idx) >= sizeof *m && m->owner == lua_touserdata(L, head);
+  return m != NULL && lua_rawlen(L, idx) >= sizeof *m && m->owner == lua_touserdata(L, head);
 }
 
 int lpl_read_once (lua_State *L, const lpl_read *a, lpl_reader *r) {

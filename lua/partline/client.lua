@@ -267,7 +267,7 @@ end
 local no_options = read_options {}
 
 local function run(method, url, opts, on_response, on_raise)
-  if opts ~= nil and type(opts) ~= "table" then error("options must be a table", 3) end
+  if opts ~= nil and type(opts) ~= "table" then error("options must be a table", 2) end
   local all = opts and options_of(opts) or no_options
   if all.special then request.check(all, on_response, on_raise) end
   local job, text, code = request.new(method, url, all)

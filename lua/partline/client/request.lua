@@ -71,7 +71,7 @@ local PLACES_MAX, URL_MAX = 256, 512
 
 --- The place of a URL, a string or table. → place | nil, message, code.
 function request.place(given)
-  if type(given) ~= "string" and type(given) ~= "table" then error("URL must be a string", 5) end
+  if type(given) ~= "string" and type(given) ~= "table" then error("URL must be a string", 4) end
   local u, text, code = parse(given)
   if not u then return nil, text, code end
   if type(given) == "string" and #given <= URL_MAX then
