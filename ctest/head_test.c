@@ -269,6 +269,7 @@ static void known (void) {
   static const struct { const char *name; pl_field_id id; } cases[] = {
       {"Host", PL_F_HOST}, {"hOST", PL_F_HOST}, {"Hosts", PL_F_OTHER}, {"Hos", PL_F_OTHER}, {"Expect", PL_F_EXPECT},
       {"UPGRADE", PL_F_UPGRADE}, {"connection", PL_F_CONNECTION}, {"Set-Cookie", PL_F_SET_COOKIE},
+      {"Content-Encoding", PL_F_CONTENT_ENCODING}, {"content-encodin!", PL_F_OTHER},
       {"Content-Type", PL_F_CONTENT_TYPE}, {"Content-Length", PL_F_CONTENT_LENGTH}, {"Content_Length", PL_F_OTHER},
       {"Transfer-Encoding", PL_F_TRANSFER_ENCODING}, {"Transfer_Encoding", PL_F_OTHER},
       {"Content-Disposition", PL_F_CONTENT_DISPOSITION}, {"", PL_F_OTHER},

@@ -106,7 +106,7 @@ static void check_ids (const head_codec *c, const char *p) {
       {"host", PL_F_HOST}, {"content-length", PL_F_CONTENT_LENGTH}, {"transfer-encoding", PL_F_TRANSFER_ENCODING},
       {"connection", PL_F_CONNECTION}, {"expect", PL_F_EXPECT}, {"upgrade", PL_F_UPGRADE},
       {"content-type", PL_F_CONTENT_TYPE}, {"content-disposition", PL_F_CONTENT_DISPOSITION},
-      {"set-cookie", PL_F_SET_COOKIE},
+      {"set-cookie", PL_F_SET_COOKIE}, {"content-encoding", PL_F_CONTENT_ENCODING},
   };
   for (uint32_t i = 0; i < c->h.nfields; i++) {
     pl_field_id want = PL_F_OTHER;
